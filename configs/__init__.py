@@ -1,0 +1,1 @@
+"""Topologies that are runnable as they are."""
