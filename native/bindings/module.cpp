@@ -1,0 +1,20 @@
+#include "bindings/bindings.hpp"
+
+NB_MODULE(_native, m) {
+  m.doc() = "The native core of tapewire: journal, shared files, loops, books. Used through tapewire.journal and "
+            "tapewire.runtime.";
+  m.attr("compiler") = TAPEWIRE_COMPILER;
+  m.attr("cxx_flags") = TAPEWIRE_CXX_FLAGS;
+  bind_errors(m);
+  bind_layout(m);
+  bind_ipc(m);
+  bind_journal(m);
+  bind_events(m);
+  bind_market(m);
+  bind_strategy(m);
+  bind_l2book(m);
+  bind_bench_floor(m);
+#ifdef TAPEWIRE_HAVE_PUBLISHER
+  bind_market_publisher(m);
+#endif
+}

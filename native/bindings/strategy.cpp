@@ -1,0 +1,380 @@
+// The native loop under a Python strategy and under the ledger: it waits without the interpreter lock,
+// takes it for each event that the handler wants, and is the port through which orders leave.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+
+#include "bindings/bindings.hpp"
+#include "bindings/event.hpp"
+#include "market/instrument.hpp"
+
+using namespace nb::literals;
+
+namespace tapewire::bindings {
+namespace {
+
+// The handler's method of that name, or null when it has none: then the event never reaches Python.
+nb::object method(nb::handle handler, const char* name) {
+  nb::object found = nb::getattr(handler, name, nb::none());
+  return found.is_none() ? nb::object() : found;
+}
+
+class StrategyLoop {
+ public:
+  StrategyLoop(const LoopContext& context, std::shared_ptr<LiveReader> reader, std::shared_ptr<StreamWriter> writer,
+               std::shared_ptr<StreamWriter> consumed, const std::vector<Instrument>& instruments, bool event_time)
+      : context_(context), reader_(std::move(reader)), writer_(std::move(writer)), record_(std::move(consumed)),
+        instruments_(instruments), event_time_(event_time) {
+    timers_.reserve(1024);
+  }
+
+  // -- the port -------------------------------------------------------------------------------
+  std::uint64_t submit(std::uint8_t action, std::uint8_t type, std::uint8_t tif, std::uint8_t side,
+                       std::uint32_t instrument, std::int64_t price, std::int64_t quantity, std::uint64_t order_id,
+                       std::uint64_t request_id) {
+    auto* o = writer_->reserve<OrderInput>(FrameType::kOrderInput);
+    if (o == nullptr) throw writer_->error();
+    *o = OrderInput{order_id, instrument, action, side, type, tif, price, quantity, request_id};
+    const auto seq = writer_->commit(origin());
+    block().add(Counter::kOrders);
+    block().add(Counter::kFramesOut);
+    return seq;
+  }
+  std::uint64_t reject_local(std::uint8_t action, std::uint16_t reason, std::uint8_t side, std::uint32_t instrument,
+                             std::int64_t price, std::int64_t quantity, std::int64_t filled, std::uint64_t order_id,
+                             std::uint64_t request_id) {
+    auto* r = writer_->reserve<OrderReport>(FrameType::kOrderReport);
+    if (r == nullptr) throw writer_->error();
+    *r = OrderReport{};
+    r->order_id = order_id;
+    r->instrument_id = instrument;
+    r->status = static_cast<std::uint8_t>(ReportStatus::kRejected);
+    r->side = side;
+    r->reason = reason;
+    r->price = price;
+    r->quantity = quantity;
+    r->filled = filled;
+    r->request_id = request_id;
+    r->action = action;
+    const auto seq = writer_->commit(origin());
+    block().add(Counter::kRefused);
+    block().add(Counter::kFramesOut);
+    return seq;
+  }
+  void set_timer(std::uint64_t id, std::int64_t due) {
+    const Pending p{due, id};
+    timers_.insert(std::upper_bound(timers_.begin(), timers_.end(), p, later), p);
+  }
+  bool cancel_timer(std::uint64_t id) {
+    return std::erase_if(timers_, [&](const Pending& p) { return p.id == id; }) != 0;
+  }
+  [[nodiscard]] std::int64_t now_ns() const noexcept { return event_time_ ? event_now_ : monotonic_ns(); }
+
+  // (stream id, seq, type) of the frame being dispatched; None between frames.
+  [[nodiscard]] nb::object current() const {
+    if (current_.seq == 0) return nb::none();
+    return nb::make_tuple(current_.stream_id, current_.seq, current_.type);
+  }
+  std::uint64_t text(const std::string& line) {
+    const std::string cut = line.substr(0, 4096);
+    const auto seq = writer_->append(FrameType::kText, cut.data(), static_cast<std::uint32_t>(cut.size()), origin());
+    if (seq == 0) throw writer_->error();
+    block().add(Counter::kFramesOut);
+    return seq;
+  }
+
+  // -- the loop -------------------------------------------------------------------------------
+  // on_start, then events until a stop is asked for, then on_stop. An exception of the handler ends it,
+  // after a Lifecycle frame that says so, and is raised.
+  std::uint64_t run(nb::handle handler) {
+    on_depth_ = method(handler, "on_depth");
+    on_ticker_ = method(handler, "on_ticker");
+    on_trade_ = method(handler, "on_trade");
+    on_report_ = method(handler, "on_report");
+    on_fill_ = method(handler, "on_fill");
+    on_timer_ = method(handler, "on_timer");
+    LoopResult result;
+    try {
+      lifecycle(LifecycleKind::kStart);
+      call(method(handler, "on_start"));
+      {
+        const nb::gil_scoped_release release;
+        result = run_loop(context_, *reader_->mux, record_, *this);
+      }
+      if (raised_) std::rethrow_exception(std::exchange(raised_, nullptr));
+      (void)finish(result);
+      lifecycle(LifecycleKind::kStop);
+      call(method(handler, "on_stop"));
+    } catch (nb::python_error&) {
+      const FrameHeader at = current_;
+      failed_at_ = at;
+      lifecycle(LifecycleKind::kFailed, Origin::caused_by(at));
+      current_ = at;
+      throw;
+    }
+    current_ = {};
+    return result.frames;
+  }
+
+  bool on_frame(const FrameHeader& f) noexcept {
+    const auto* payload = reinterpret_cast<const std::byte*>(&f) + kHeaderBytes;
+    switch (static_cast<FrameType>(f.type)) {
+      case FrameType::kDepth: {
+        block().add(Counter::kDepths);
+        if (!advance_clock(reinterpret_cast<const Depth*>(payload)->receive_time)) return false;
+        return dispatch<Depth>(on_depth_, f);
+      }
+      case FrameType::kBookTicker: {
+        if (!advance_clock(reinterpret_cast<const BookTicker*>(payload)->receive_time)) return false;
+        return dispatch<BookTicker>(on_ticker_, f);
+      }
+      case FrameType::kTrade: {
+        block().add(Counter::kTrades);
+        if (!advance_clock(reinterpret_cast<const Trade*>(payload)->receive_time)) return false;
+        return dispatch<Trade>(on_trade_, f);
+      }
+      case FrameType::kOrderReport: {
+        const auto& r = *reinterpret_cast<const OrderReport*>(payload);
+        if (!mine(r.order_id)) return true;
+        block().add(Counter::kReports);
+        if (r.status == static_cast<std::uint8_t>(ReportStatus::kRejected)) block().add(Counter::kRejects);
+        return dispatch<OrderReport>(on_report_, f);
+      }
+      case FrameType::kFill: {
+        if (!mine(reinterpret_cast<const Fill*>(payload)->order_id)) return true;
+        block().add(Counter::kFills);
+        return dispatch<Fill>(on_fill_, f);
+      }
+      default: return true;
+    }
+  }
+  bool on_idle(std::int64_t now) noexcept { return event_time_ || fire_timers(now); }
+  [[nodiscard]] std::int64_t due() const noexcept {
+    return event_time_ || timers_.empty() ? kNever : timers_.back().due;
+  }
+  [[nodiscard]] const JournalError* error() const noexcept {
+    return !raised_ && writer_->has_error() ? &writer_->error() : nullptr;
+  }
+
+ private:
+  struct Pending {
+    std::int64_t due;
+    std::uint64_t id;
+  };
+  // Latest first: the next timer is at the back. Equal times fire in the order they were set.
+  static bool later(const Pending& a, const Pending& b) noexcept {
+    return a.due != b.due ? a.due > b.due : a.id > b.id;
+  }
+
+  [[nodiscard]] CounterBlock& block() const noexcept { return context_.block(); }
+  [[nodiscard]] Origin origin() const noexcept { return current_.seq == 0 ? Origin{} : Origin::caused_by(current_); }
+  [[nodiscard]] bool mine(std::uint64_t order_id) const noexcept { return (order_id >> 48) == writer_->stream_id(); }
+
+  void lifecycle(LifecycleKind kind, const Origin& from = {}) {
+    auto* l = writer_->reserve<Lifecycle>(FrameType::kLifecycle);
+    if (l == nullptr) throw writer_->error();
+    *l = Lifecycle{static_cast<std::uint8_t>(kind), {}, now_ns()};
+    writer_->commit(from);
+    block().add(Counter::kFramesOut);
+    own_frame(FrameType::kLifecycle);
+  }
+  // What follows is caused by the frame just written to our own stream.
+  void own_frame(FrameType type) noexcept {
+    current_ = {};
+    current_.seq = writer_->last_seq();
+    current_.stream_id = static_cast<std::uint16_t>(writer_->stream_id());
+    current_.type = static_cast<std::uint16_t>(type);
+  }
+  static void call(const nb::object& f) {
+    if (f.is_valid()) f();
+  }
+
+  template <class Payload>
+  bool dispatch(const nb::object& f, const FrameHeader& frame) noexcept {
+    if (!f.is_valid() || frame.length < kHeaderBytes + sizeof(Payload)) return true;
+    current_ = frame;
+    const nb::gil_scoped_acquire acquire;
+    try {
+      std::uint32_t exponent = 9;
+      if constexpr (requires(Payload p) { p.instrument_id; }) {
+        const auto& p = *reinterpret_cast<const Payload*>(reinterpret_cast<const std::byte*>(&frame) + kHeaderBytes);
+        if (const Instrument* i = instruments_.find(p.instrument_id)) exponent = i->quantity_exponent;
+      }
+      f(Event<Payload>(frame, exponent));
+      current_ = {};
+      return true;
+    } catch (...) {
+      raised_ = std::current_exception();
+      return false;
+    }
+  }
+  bool advance_clock(std::int64_t time) noexcept {
+    if (!event_time_) return true;
+    if (!fire_timers(time)) return false;
+    if (time > event_now_) event_now_ = time;
+    return true;
+  }
+  bool fire_timers(std::int64_t now) noexcept {
+    while (!timers_.empty() && timers_.back().due <= now) {
+      const Pending p = timers_.back();
+      timers_.pop_back();
+      if (event_time_) event_now_ = std::max(event_now_, p.due);
+      auto* t = writer_->reserve<Timer>(FrameType::kTimer);
+      if (t == nullptr) return false;
+      *t = Timer{p.id, p.due, now_ns()};
+      Timer copy = *t;
+      writer_->commit();
+      block().add(Counter::kTimers);
+      block().add(Counter::kFramesOut);
+      own_frame(FrameType::kTimer);
+      record_.note(current_.stream_id, current_.seq);
+      if (!on_timer_.is_valid()) continue;
+      struct {
+        FrameHeader header;
+        Timer timer;
+      } frame{current_, copy};
+      frame.header.length = sizeof frame;
+      frame.header.gen_time = copy.fire_time;
+      if (!dispatch<Timer>(on_timer_, frame.header)) return false;
+    }
+    return true;
+  }
+
+  LoopContext context_;
+  std::shared_ptr<LiveReader> reader_;
+  std::shared_ptr<StreamWriter> writer_;
+  ConsumptionRecord record_;
+  InstrumentTable instruments_;
+  bool event_time_;
+  std::int64_t event_now_ = 0;
+  std::vector<Pending> timers_;
+  FrameHeader current_{};
+  FrameHeader failed_at_{};
+  std::exception_ptr raised_;
+  nb::object on_depth_, on_ticker_, on_trade_, on_report_, on_fill_, on_timer_;
+};
+
+// The ledger's loop: orders, reports and fills one by one; of the books only the last touch.
+class LedgerLoop {
+ public:
+  LedgerLoop(const LoopContext& context, std::shared_ptr<LiveReader> reader, std::shared_ptr<StreamWriter> consumed,
+             const std::vector<Instrument>& instruments)
+      : context_(context), reader_(std::move(reader)), record_(std::move(consumed)), instruments_(instruments),
+        touches_(instruments_.size()) {}
+
+  // handler: on_order_input(event), on_report(event), on_fill(event), on_touch(instrument_id, bid, ask)
+  // and on_batch() after a batch that held any of them.
+  std::uint64_t run(nb::handle handler) {
+    on_input_ = method(handler, "on_order_input");
+    on_report_ = method(handler, "on_report");
+    on_fill_ = method(handler, "on_fill");
+    on_touch_ = method(handler, "on_touch");
+    on_batch_ = method(handler, "on_batch");
+    LoopResult result;
+    {
+      const nb::gil_scoped_release release;
+      result = run_loop(context_, *reader_->mux, record_, *this);
+    }
+    if (raised_) std::rethrow_exception(std::exchange(raised_, nullptr));
+    return finish(result);
+  }
+  bool on_frame(const FrameHeader& f) noexcept {
+    const auto* payload = reinterpret_cast<const std::byte*>(&f) + kHeaderBytes;
+    switch (static_cast<FrameType>(f.type)) {
+      case FrameType::kDepth: {
+        context_.block().add(Counter::kDepths);
+        const auto& d = *reinterpret_cast<const Depth*>(payload);
+        if (d.instrument_id >= touches_.size() || d.bid_count == 0 || d.ask_count == 0) return true;
+        touches_[d.instrument_id] = {d.bids[0].price, d.asks[0].price, true};
+        dirty_ = true;
+        return true;
+      }
+      case FrameType::kOrderInput: context_.block().add(Counter::kOrders); return dispatch<OrderInput>(on_input_, f);
+      case FrameType::kOrderReport: context_.block().add(Counter::kReports); return dispatch<OrderReport>(on_report_, f);
+      case FrameType::kFill: context_.block().add(Counter::kFills); return dispatch<Fill>(on_fill_, f);
+      default: return true;
+    }
+  }
+  bool on_idle(std::int64_t) noexcept {
+    if (!dirty_) return true;
+    dirty_ = false;
+    const nb::gil_scoped_acquire acquire;
+    try {
+      for (std::uint32_t i = 0; i < touches_.size(); ++i) {
+        if (!touches_[i].changed) continue;
+        touches_[i].changed = false;
+        if (on_touch_.is_valid()) on_touch_(i, touches_[i].bid, touches_[i].ask);
+      }
+      if (on_batch_.is_valid()) on_batch_();
+      return true;
+    } catch (...) {
+      raised_ = std::current_exception();
+      return false;
+    }
+  }
+  [[nodiscard]] std::int64_t due() const noexcept { return kNever; }
+  [[nodiscard]] const JournalError* error() const noexcept { return nullptr; }
+
+ private:
+  struct Touch {
+    std::int64_t bid = 0;
+    std::int64_t ask = 0;
+    bool changed = false;
+  };
+  template <class Payload>
+  bool dispatch(const nb::object& f, const FrameHeader& frame) noexcept {
+    dirty_ = true;
+    if (!f.is_valid() || frame.length < kHeaderBytes + sizeof(Payload)) return true;
+    const nb::gil_scoped_acquire acquire;
+    try {
+      f(Event<Payload>(frame, 9));
+      return true;
+    } catch (...) {
+      raised_ = std::current_exception();
+      return false;
+    }
+  }
+
+  LoopContext context_;
+  std::shared_ptr<LiveReader> reader_;
+  ConsumptionRecord record_;
+  InstrumentTable instruments_;
+  std::vector<Touch> touches_;
+  bool dirty_ = false;
+  std::exception_ptr raised_;
+  nb::object on_input_, on_report_, on_fill_, on_touch_, on_batch_;
+};
+
+}  // namespace
+}  // namespace tapewire::bindings
+
+void bind_strategy(nb::module_& m) {
+  using namespace tapewire;
+  using namespace tapewire::bindings;
+  nb::class_<StrategyLoop>(m, "StrategyLoop", "The loop of a Python strategy, and the port its orders leave by.")
+      .def(nb::init<const LoopContext&, std::shared_ptr<LiveReader>, std::shared_ptr<StreamWriter>,
+                    std::shared_ptr<StreamWriter>, const std::vector<Instrument>&, bool>(),
+           "context"_a, "reader"_a, "writer"_a, "consumed"_a.none(), "instruments"_a, "event_time"_a = false)
+      .def("submit", &StrategyLoop::submit, "action"_a, "order_type"_a, "time_in_force"_a, "side"_a, "instrument_id"_a,
+           "price"_a, "quantity"_a, "order_id"_a, "request_id"_a)
+      .def("reject_local", &StrategyLoop::reject_local, "action"_a, "reason"_a, "side"_a, "instrument_id"_a, "price"_a,
+           "quantity"_a, "filled"_a, "order_id"_a, "request_id"_a)
+      .def("set_timer", &StrategyLoop::set_timer, "timer_id"_a, "due_ns"_a)
+      .def("cancel_timer", &StrategyLoop::cancel_timer, "timer_id"_a)
+      .def("now_ns", &StrategyLoop::now_ns)
+      .def("text", &StrategyLoop::text, "line"_a, "Append a Text frame (at most 4096 bytes); returns its seq.")
+      .def_prop_ro("current", &StrategyLoop::current, nb::sig("def current(self) -> tuple[int, int, int] | None"),
+                   "(stream id, seq, type) of the frame being dispatched, or that failed.")
+      .def("run", &StrategyLoop::run, "handler"_a, nb::sig("def run(self, handler: object) -> int"));
+  nb::class_<LedgerLoop>(m, "LedgerLoop", "The loop of the ledger process.")
+      .def(nb::init<const LoopContext&, std::shared_ptr<LiveReader>, std::shared_ptr<StreamWriter>,
+                    const std::vector<Instrument>&>(),
+           "context"_a, "reader"_a, "consumed"_a.none(), "instruments"_a)
+      .def("run", &LedgerLoop::run, "handler"_a, nb::sig("def run(self, handler: object) -> int"));
+}
