@@ -1,0 +1,1 @@
+"""What every process of a run stands on."""
