@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "bindings/bindings.hpp"
+#include "ipc/keeper.hpp"
 #include "ipc/lockstep.hpp"
 
 using namespace nb::literals;
@@ -111,11 +112,14 @@ void bind_ipc(nb::module_& m) {
   m.def("stop_signalled", &stop_signalled, "Whether SIGTERM came.");
   m.def("monotonic_ns", &monotonic_ns, "CLOCK_MONOTONIC, ns.");
 
+  nb::class_<Keeper>(m, "Keeper", "Idle-class threads that keep CPUs awake; see native/ipc/keeper.hpp.")
+      .def(nb::init<const std::vector<int>&>(), "cpus"_a)
+      .def("stop", &Keeper::stop, nb::call_guard<nb::gil_scoped_release>());
+
   nb::class_<Control>(m, "Control", "The control file of a run: stop requests, failures, waiting readers.")
       .def_static(
           "create",
-          [](const std::string& path, nb::args, nb::kwargs) { return std::make_shared<Control>(Control::create(path)); },
-          "path"_a, "args"_a, "kwargs"_a, nb::sig("def create(path: str) -> Control"))
+          [](const std::string& path) { return std::make_shared<Control>(Control::create(path)); }, "path"_a)
       .def_static("open", [](const std::string& path) { return std::make_shared<Control>(Control::open(path)); },
                   "path"_a)
       .def(

@@ -53,6 +53,7 @@ class Publisher {
   std::uint64_t gap(std::uint32_t instrument_id, std::uint64_t expected, std::uint64_t found) {
     return checked(native_.gap(instrument_id, expected, found));
   }
+  std::uint64_t end_of_input(std::int64_t event_time) { return checked(native_.end_of_input(event_time)); }
 
  private:
   [[nodiscard]] std::uint64_t checked(std::uint64_t seq) const {
@@ -82,5 +83,8 @@ void bind_market_publisher(nb::module_& m) {
       .def("trade", &Publisher::trade, "instrument_id"_a, "exchange_time"_a, "receive_time"_a, "trade_id"_a,
            "aggressor"_a, "price"_a, "quantity"_a, "aggressor: 1 buy, 2 sell, 0 unknown.")
       .def("gap", &Publisher::gap, "instrument_id"_a, "expected"_a, "found"_a,
-           "Updates expected .. found - 1 are missing: no valid book until the next depth.");
+           "Updates expected .. found - 1 are missing: no valid book until the next depth.")
+      .def("end_of_input", &Publisher::end_of_input, "event_time"_a = 0,
+           "The lifecycle frame that ends the stream's input; event_time is the last receive time, 0 if "
+           "none.");
 }

@@ -93,6 +93,7 @@ class StrategyLoop {
   // on_start, then events until a stop is asked for, then on_stop. An exception of the handler ends it,
   // after a Lifecycle frame that says so, and is raised.
   std::uint64_t run(nb::handle handler) {
+    const Forget forget{*this};
     on_depth_ = method(handler, "on_depth");
     on_ticker_ = method(handler, "on_ticker");
     on_trade_ = method(handler, "on_trade");
@@ -113,7 +114,6 @@ class StrategyLoop {
       call(method(handler, "on_stop"));
     } catch (nb::python_error&) {
       const FrameHeader at = current_;
-      failed_at_ = at;
       lifecycle(LifecycleKind::kFailed, Origin::caused_by(at));
       current_ = at;
       throw;
@@ -163,6 +163,14 @@ class StrategyLoop {
   }
 
  private:
+  // A handler usually holds its port, this loop: let go of its methods, or neither is ever freed.
+  struct Forget {
+    StrategyLoop& loop;
+    ~Forget() {
+      for (auto* f : {&loop.on_depth_, &loop.on_ticker_, &loop.on_trade_, &loop.on_report_, &loop.on_fill_, &loop.on_timer_})
+        f->reset();
+    }
+  };
   struct Pending {
     std::int64_t due;
     std::uint64_t id;
@@ -255,7 +263,6 @@ class StrategyLoop {
   std::int64_t event_now_ = 0;
   std::vector<Pending> timers_;
   FrameHeader current_{};
-  FrameHeader failed_at_{};
   std::exception_ptr raised_;
   nb::object on_depth_, on_ticker_, on_trade_, on_report_, on_fill_, on_timer_;
 };
@@ -271,6 +278,7 @@ class LedgerLoop {
   // handler: on_order_input(event), on_report(event), on_fill(event), on_touch(instrument_id, bid, ask)
   // and on_batch() after a batch that held any of them.
   std::uint64_t run(nb::handle handler) {
+    const Forget forget{*this};
     on_input_ = method(handler, "on_order_input");
     on_report_ = method(handler, "on_report");
     on_fill_ = method(handler, "on_fill");
@@ -322,6 +330,12 @@ class LedgerLoop {
   [[nodiscard]] const JournalError* error() const noexcept { return nullptr; }
 
  private:
+  struct Forget {
+    LedgerLoop& loop;
+    ~Forget() {
+      for (auto* f : {&loop.on_input_, &loop.on_report_, &loop.on_fill_, &loop.on_touch_, &loop.on_batch_}) f->reset();
+    }
+  };
   struct Touch {
     std::int64_t bid = 0;
     std::int64_t ask = 0;

@@ -19,7 +19,7 @@ struct EventSource {
 };
 
 // Writes to `writer` and counts in `block` (may be null); neither is owned. Every function returns the
-// frame's seq, or 0 when the writer refused it: writer.error() says why, and nothing was published.
+// frame's seq, or 0 when the writer refused it: the writer's error() says why, and nothing was published.
 class MarketPublisher {
  public:
   MarketPublisher(StreamWriter& writer, CounterBlock* block) noexcept : writer_(&writer), block_(block) {}
@@ -63,7 +63,13 @@ class MarketPublisher {
     return publish();
   }
 
-  [[nodiscard]] StreamWriter& writer() const noexcept { return *writer_; }
+  // The source has no more. event_time: the last receive time, 0 when the feed has no clock of its own.
+  [[nodiscard]] std::uint64_t end_of_input(std::int64_t event_time) noexcept {
+    auto* frame = writer_->reserve<Lifecycle>(FrameType::kLifecycle);
+    if (frame == nullptr) return 0;
+    *frame = Lifecycle{static_cast<std::uint8_t>(LifecycleKind::kEndOfInput), {}, event_time};
+    return publish();
+  }
 
  private:
   // An abandoned reserve() leaves its bytes behind: every byte is written, the reserved ones with zero.

@@ -1,0 +1,1 @@
+"""Strategies to read, run and copy."""

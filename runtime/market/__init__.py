@@ -1,0 +1,1 @@
+"""Books, orders, risk and positions."""
