@@ -1,0 +1,234 @@
+"""`tapewire bench latency`: depth -> order -> report, repeated, in alternation with the relay floor.
+
+floor, ours, floor, ours, ..., floor: each of our runs is compared with the floor taken just before it, and
+successive floors tell how far this machine drifts by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..journal.aggregate import aggregate
+from ..journal.analysis import Analysis, RunAnalysis, analyze, measured_config, tapewire_version
+from ..journal.cycles import OVERFLOW_NS, STAGES
+from ..journal.distribution import Distribution, across_runs, distribution, medians
+from ..journal.errors import TapewireError
+from ..runtime.config import StrategyConfig, SyntheticFeedConfig, Topology
+from ..runtime.effective import pinned_cpus
+from ..runtime.environment import capture, load_average
+from ..runtime.launch import launch
+from ..runtime.rundir import RunDir, create_run
+from ..runtime.topology import load_topology
+from .floor import FloorPlan, FloorSample, run_floor
+from .report import BenchResult
+from .stats import PairedRatio, latency_ratios, ratio_json
+
+__all__ = ["FloorRun", "LatencyMeasurement", "LatencyOptions", "measure_latency", "run_once"]
+
+_TOPOLOGIES = {"native": "latency", "python": "latency-python"}
+# The roles of the relay floor, by the role of the process whose CPU they take.
+_FLOOR_ROLES = {"md": "market_data", "strategy": "strategy", "td": "trade_gateway"}
+
+
+@dataclass(frozen=True)
+class LatencyOptions:
+    """What to measure. `wait` replaces the wait policy of strategy and venue, None keeps the topology's."""
+
+    runs: int = 5
+    events: int = 5000
+    interval_us: int = 300
+    strategy: Literal["native", "python"] = "native"
+    arrivals: Literal["constant", "poisson"] = "constant"
+    warmup: int = 100
+    wait: str | None = None
+    overrides: tuple[str, ...] = ()
+
+    def topology(self) -> Topology:
+        """The bundled topology with these options applied; raises ConfigError."""
+        plain = load_topology(_TOPOLOGIES[self.strategy], check=False)
+        feed = plain.feed.name
+        settings = [
+            f"processes.{feed}.events={self.events}",
+            f"processes.{feed}.interval_us={self.interval_us}",
+            f'processes.{feed}.arrivals="{self.arrivals}"',
+        ]
+        if self.wait is not None:
+            waiting = (*plain.by_role("strategy"), *plain.by_role("trade_gateway"))
+            settings += [f'processes.{process.name}.wait="{self.wait}"' for process in waiting]
+        return load_topology(_TOPOLOGIES[self.strategy], [*settings, *self.overrides])
+
+
+class FloorRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of the floor, summarised as ours are: the same warm-up, nothing else left out in silence."""
+
+    orders: int
+    kept: int
+    warmup: int
+    negative: int
+    overflow: int
+    stages: dict[str, Distribution | None]
+
+
+@dataclass(frozen=True)
+class LatencyMeasurement:
+    """Everything `tapewire bench latency` shows; `result` is what --json writes."""
+
+    result: BenchResult
+    runs: list[RunAnalysis]
+    floors: list[FloorRun]
+    ratios: dict[str, PairedRatio]
+    run_dirs: list[Path]
+
+
+def measure_latency(
+    options: LatencyOptions, base: Path, *, progress: Callable[[str], None] = lambda _what: None
+) -> LatencyMeasurement:
+    """Alternate floor and topology `options.runs` times; run directories are made below `base`.
+
+    `progress` is called with what comes next, between measurements only. Raises ConfigError, or TapewireError
+    when a run failed or lost something.
+    """
+    topology = options.topology()
+    plan = floor_plan(topology)
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    before = load_average()
+    floors: list[FloorRun] = []
+    analyses: list[Analysis] = []
+    run_dirs: list[Path] = []
+    for number in range(1, options.runs + 1):
+        progress(f"floor {number} of {options.runs + 1}")
+        floors.append(summarise_floor(run_floor(plan), options.warmup))
+        progress(f"run {number} of {options.runs}")
+        run = create_run(base, f"{topology.name}-bench-{stamp}-{os.getpid()}-{number:02d}", topology)
+        run_once(topology, run)
+        run_dirs.append(run.path)
+        analyses.append(analyze(run.path, warmup=options.warmup)[0])
+    progress(f"floor {options.runs + 1} of {options.runs + 1}")
+    floors.append(summarise_floor(run_floor(plan), options.warmup))
+    progress("done")
+    load = {"load_average_before": before, "load_average_after": load_average()}
+    return _measurement(options, topology, analyses, floors, run_dirs, load)
+
+
+def run_once(topology: Topology, run: RunDir) -> None:
+    """Run a topology with an end of its own to that end; raises TapewireError unless it finished."""
+    with launch(topology, run) as running:
+        ended = running.wait()
+    if ended is None or ended.state != "finished" or ended.exit_status != 0:
+        state = "unknown" if ended is None else ended.state
+        why = "; ".join(ended.problems) if ended is not None and ended.problems else f"it ended as {state}"
+        raise TapewireError(f"run {run.name}: {why} — see {run.logs_dir}")
+
+
+def floor_plan(topology: Topology) -> FloorPlan:
+    """The floor of a latency topology: the same events, gaps, orders and pins."""
+    feed = topology.feed
+    if not isinstance(feed, SyntheticFeedConfig) or feed.events < 1:
+        raise TapewireError("bench latency: the topology's feed must be synthetic and have an end")
+    (strategy,) = topology.by_role("strategy")
+    assert isinstance(strategy, StrategyConfig)
+    every = int(strategy.params.get("every", 5))
+    cpus = {}
+    for name, role in _FLOOR_ROLES.items():
+        (process,) = topology.by_role(role)
+        cpus[name] = pinned_cpus(process)
+    return FloorPlan(
+        events=feed.events,
+        every=every,
+        interval_ns=feed.interval_us * 1000,
+        poisson=feed.arrivals == "poisson",
+        seed=feed.seed,
+        cpus=cpus,
+    )
+
+
+def summarise_floor(sample: FloorSample, warmup: int) -> FloorRun:
+    """The floor's latencies, classified by the rules of `journal.cycles`."""
+    stages: dict[str, npt.NDArray[np.int64]] = {stage: getattr(sample, f"{stage}_ns") for stage in STAGES}
+    latencies = np.stack(list(stages.values()))
+    negative = (latencies < 0).any(axis=0)
+    overflow = ~negative & (latencies > OVERFLOW_NS).any(axis=0)
+    valid = np.flatnonzero(~negative & ~overflow)
+    kept = valid[warmup:]
+    return FloorRun(
+        orders=latencies.shape[1],
+        kept=len(kept),
+        warmup=len(valid) - len(kept),
+        negative=int(negative.sum()),
+        overflow=int(overflow.sum()),
+        stages={stage: distribution(latency[kept]) for stage, latency in stages.items()},
+    )
+
+
+def _measurement(
+    options: LatencyOptions,
+    topology: Topology,
+    analyses: Sequence[Analysis],
+    floors: list[FloorRun],
+    run_dirs: list[Path],
+    load: dict[str, Any],
+) -> LatencyMeasurement:
+    whole = aggregate(analyses)
+    ours = [run.stages["depth_to_report"] for run in whole.runs]
+    theirs = [floor.stages["depth_to_report"] for floor in floors]
+    pairs = list(zip(ours, theirs, strict=False))
+    if any(own is None or floor is None for own, floor in pairs):
+        raise TapewireError(
+            f"bench latency: a run kept no cycle; {options.events} events are too few "
+            f"for a warm-up of {options.warmup} cycles"
+        )
+    ratios = latency_ratios([own for own in ours if own], [floor for floor in theirs if floor])
+    first = whole.runs[0]
+    result = BenchResult(
+        bench="latency",
+        version=tapewire_version(),
+        environment={**capture(), **load, "wait_policy": first.wait, "cpus": first.cpu},
+        config={
+            **measured_config(options.warmup),
+            **msgspec.to_builtins(options),
+            "topology": topology.to_dict(),
+            "floor": {**msgspec.to_builtins(floor_plan(topology)), "wait": "yield"},
+        },
+        runs=[
+            {
+                "run": analysis.run,
+                "run_dir": str(run_dir),
+                "input": analysis.input_orders,
+                "kept": analysis.kept,
+                "rejected": analysis.accounts.rejected(),
+                "accounts": msgspec.to_builtins(analysis.accounts),
+                "stages": msgspec.to_builtins(analysis.stages),
+                "floor_before": msgspec.to_builtins(floor),
+            }
+            for analysis, run_dir, floor in zip(whole.runs, run_dirs, floors, strict=False)
+        ],
+        results={
+            **whole.results,
+            "across_runs": msgspec.to_builtins(whole.across_runs),
+            "pooled": msgspec.to_builtins(whole.pooled),
+        },
+        floor={
+            "input": sum(floor.orders for floor in floors),
+            "kept": sum(floor.kept for floor in floors),
+            **medians(theirs),
+            "across_runs": msgspec.to_builtins(across_runs(theirs)),
+            "stages": {stage: medians([floor.stages[stage] for floor in floors]) for stage in STAGES},
+            "last": msgspec.to_builtins(floors[-1]),
+            "rejected": {
+                key: sum(int(getattr(floor, key)) for floor in floors)
+                for key in ("warmup", "negative", "overflow")
+            },
+        },
+        ratio=ratio_json(ratios),
+        rejected=whole.rejected,
+    )
+    return LatencyMeasurement(result, whole.runs, floors, ratios, run_dirs)
