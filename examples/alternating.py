@@ -26,6 +26,7 @@ class Alternating(Strategy):
 
     def on_start(self) -> None:
         self.depths = 0
+        self.every = self.params.every
         self.next_is_buy = True
         # Converted once: ints go through without any arithmetic on decimals per order.
         self.quantity = {
@@ -35,13 +36,16 @@ class Alternating(Strategy):
 
     def on_depth(self, depth: Depth) -> None:
         self.depths += 1
-        if self.depths % self.params.every or not (depth.bid_count and depth.ask_count):
+        if self.depths % self.every:
+            return
+        bid, ask = depth.bid_price, depth.ask_price
+        if not (bid and ask):  # 0: that side is empty
             return
         instrument = depth.instrument_id
         if self.next_is_buy:
-            self.buy(instrument, depth.ask_price, self.quantity[instrument])
+            self.buy(instrument, ask, self.quantity[instrument])
         else:
-            self.sell(instrument, depth.bid_price, self.quantity[instrument])
+            self.sell(instrument, bid, self.quantity[instrument])
         self.next_is_buy = not self.next_is_buy
 
     def on_stop(self) -> None:

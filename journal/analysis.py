@@ -17,7 +17,8 @@ import msgspec
 import numpy as np
 
 from .. import _native
-from .cycles import OVERFLOW_NS, STAGES, Accounts, Cycles, CycleStatus, join_cycles
+from .accounts import Accounts
+from .cycles import OVERFLOW_NS, STAGES, Cycles, CycleStatus, join_cycles
 from .distribution import Distribution, Histogram, distribution, histogram, medians
 from .errors import TapewireError
 from .format import PAGE_HEADER_BYTES
@@ -243,6 +244,7 @@ def write_csv(run: str | Path, cycles: Cycles, path: Path) -> int:
         **{f"{stage}_ns": cycles.stage_ns(stage, kept_only=False).tolist() for stage in STAGES},
     }
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(columns)

@@ -144,7 +144,7 @@ ENUM_FIELDS: dict[str, type[IntEnum]] = {
 
 def type_name(number: int) -> str:
     """`depth`, `order_input`, …; a user's own type is `user1000` and so on."""
-    if number in TYPE_NAMES:
+    if number in TYPE_NAMES and number != FrameType.USER:
         return TYPE_NAMES[number]
     return f"user{number}" if number in USER_TYPES else f"unknown{number}"
 

@@ -57,7 +57,10 @@ class Journal:
         if not named or self.manifest.get("boot_id") != _boot_id():
             return None  # another host's, or gone with the last boot
         live = Path(named)
-        return live if (live / "journal").is_dir() else None
+        if not (live / "journal").is_dir():
+            return None
+        # The name may have been used again, or the run copied here: the live pages must be this run's own.
+        return live if _owner(live) == self.manifest.get("run_id") else None
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -128,6 +131,14 @@ class Journal:
             with self.reader([name], verify=verify) as reader:
                 parts.extend(batch.headers for batch in reader.batches(_HEADER_CHUNK))
         return np.concatenate(parts) if parts else np.empty(0, header_dtype())
+
+
+def _owner(live_dir: Path) -> int | None:
+    try:
+        owner = json.loads((live_dir / "owner.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return owner.get("run_id") if isinstance(owner, dict) else None
 
 
 def _boot_id() -> str:

@@ -11,7 +11,8 @@ from ..runtime.config import NATIVE_STRATEGIES, AlternatingParams, BinanceFeedCo
 from ..runtime.errors import ConfigError, OrderError
 from ..runtime.market.instruments import Instrument, InstrumentTable
 from ..runtime.native import live_reader, loop_context, native_instruments
-from ..runtime.order_desk import OrderDesk, position_limit
+from ..runtime.order_desk import OrderDesk
+from ..runtime.order_line import position_limit
 from ..runtime.strategy_host import StrategyHost
 from ..runtime.strategy_loader import load_strategy
 from ..runtime.units import INT64_MAX

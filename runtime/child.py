@@ -126,11 +126,12 @@ def run_child(name: str, run_dir: Path, role_module: Any) -> int:
         block.set("state", ProcessState.DONE)
         log.info("done")
         return 0
-    except Exception as error:
+    except BaseException as error:  # a strategy may well call sys.exit
         if block is not None:
             block.set("state", ProcessState.FAILED)
         known = isinstance(error, TapewireError)
-        log.error("failed", exc_info=True)
+        # Where an error of ours wraps another, the other one happened in the code that must be looked at.
+        log.error("failed", exc_info=error.__cause__ if known and error.__cause__ else error)
         reason = str(error) if known else f"{type(error).__name__}: {error}"
         print(ERROR_PREFIX + " ".join(reason.split("\n")), file=sys.stderr, flush=True)
         return error.exit_status if isinstance(error, TapewireError) else 1

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from .. import _native
 from .config import Topology
+from .control_plane import ControlLock
 from .cpu import allowed_cpus
 from .effective import resolve
 from .environment import capture, clock_anchor, versions
@@ -53,13 +54,18 @@ class RunResult:
 
 
 class RunningRun:
-    """A run that is up, seen from its launcher. As a context manager, stopped at the end of the block."""
+    """A run that is up, seen from its launcher. As a context manager, stopped at the end of the block.
+
+    `start_s` is how long the start took, from master's first line to every process in its loop; `warnings`
+    are lines about what the system refused (a niceness, a scheduling class, locked memory).
+    """
 
     def __init__(
         self, run: RunDir, manifest: Manifest, master: subprocess.Popen[bytes], reader: ReportReader
     ) -> None:
         self.run = run
         self.start_s = 0.0
+        self.warnings: list[str] = []
         self._name = manifest.name
         self._live_dir = manifest.live_dir
         self._master = master
@@ -115,6 +121,7 @@ class RunningRun:
                 self.stop()  # master calls the start off and cleans up
         if isinstance(report, RunStarted):
             self.start_s = report.start_s
+            self.warnings = report.warnings
             if interrupted:  # it was too late to call it off
                 self.wait()
                 raise KeyboardInterrupt
@@ -173,10 +180,22 @@ def launch(
         )
         run.logs_dir.mkdir()
         manifest.save(run.path)
-        read_fd, write_fd = os.pipe()
-        arguments = ["master", str(run.path), "--report-fd", str(write_fd)]
-        if for_s is not None:
-            arguments += ["--for-s", repr(for_s)]
+        master, read_fd = _spawn_master(run, for_s)
+    except BaseException:
+        run.discard()
+        raise
+    running = RunningRun(run, manifest, master, ReportReader(read_fd))
+    running._wait_for_start()
+    return running
+
+
+def _spawn_master(run: RunDir, for_s: float | None) -> tuple[subprocess.Popen[bytes], int]:
+    """Master in a session of its own, and the read end of the pipe on which it reports."""
+    read_fd, write_fd = os.pipe()
+    arguments = ["master", str(run.path), "--report-fd", str(write_fd)]
+    if for_s is not None:
+        arguments += ["--for-s", repr(for_s)]
+    try:
         with open(run.logs_dir / "master.log", "ab") as output:
             master = subprocess.Popen(
                 [sys.executable, "-m", "tapewire.processes", *arguments],
@@ -186,13 +205,12 @@ def launch(
                 start_new_session=True,
                 pass_fds=(write_fd,),
             )
-        os.close(write_fd)
     except BaseException:
-        run.discard()
+        os.close(read_fd)
         raise
-    running = RunningRun(run, manifest, master, ReportReader(read_fd))
-    running._wait_for_start()
-    return running
+    finally:
+        os.close(write_fd)
+    return master, read_fd
 
 
 def _clean_up(run: RunDir) -> None:
@@ -209,4 +227,6 @@ def _clean_up(run: RunDir) -> None:
             time.sleep(0.01)
         if trusted_live_dir(manifest) is not None:
             shutil.rmtree(manifest.live_dir, ignore_errors=True)
+        if manifest.control_socket:
+            ControlLock(manifest.control_socket).acquire().release()
     run.discard()

@@ -21,13 +21,14 @@ from .. import _native
 from .config import Topology
 from .control_plane import socket_path
 from .control_server import ControlServer
-from .cpu import allowed_cpus
-from .effective import EffectiveProcess, pinned_cpus, resolve
+from .cpu import Placement, allowed_cpus, apply
+from .effective import EffectiveProcess, keeper_cpus, pinned_cpus, resolve
 from .environment import process_start_time
 from .errors import ProcessDied, TapewireError
 from .finish import close_run, open_recorder, release_reserve, reserve_space
 from .manifest import Manifest, ProcessIdentity
 from .master_report import ReportWriter, RunEnded, RunStarted, StartFailed
+from .policies import WaitSpec, parse_sched
 from .recording import Recording
 from .rundir import RunDir, create_live_dir, trusted_live_dir
 from .supervisor import ChildSpec, Ending, Outcome, Supervisor
@@ -50,6 +51,8 @@ class Master:
         self._supervisor: Supervisor | None = None
         self._recording: Recording | None = None
         self._server: ControlServer | None = None
+        self._keeper: _native.Keeper | None = None
+        self._placement: Placement | None = None
 
     async def run(self) -> int:
         """From nothing to nothing left; returns the exit status."""
@@ -65,7 +68,7 @@ class Master:
         self._manifest.state = "running"
         self._save()
         log.info("running", start_s=round(took, 3))
-        self._report.send(RunStarted(round(took, 6)))
+        self._report.send(RunStarted(round(took, 6), self._refused()))
         if self._for_s is not None:
             asyncio.get_running_loop().call_later(self._for_s, supervisor.request_stop)
         await supervisor.watch()
@@ -110,6 +113,8 @@ class Master:
         self._recording.start()
         await supervisor.start()
         self._place()
+        # After _place, which would move its threads: each stays on the CPU that it keeps awake.
+        self._keeper = _native.Keeper(list(keeper_cpus(self._processes)))
         return supervisor, counters
 
     def _spec(self, process: EffectiveProcess) -> ChildSpec:
@@ -126,15 +131,24 @@ class Master:
         )
 
     def _place(self) -> None:
-        """Put master's threads where the topology wants them. After the start: children inherit placement."""
-        config = self._topology.master
-        cpus = pinned_cpus(config)
-        for thread in map(int, os.listdir("/proc/self/task")):
-            with contextlib.suppress(ProcessLookupError):
-                if cpus:
-                    os.sched_setaffinity(thread, cpus)
-                if config.nice > 0:
-                    os.setpriority(os.PRIO_PROCESS, thread, config.nice)
+        """Put master and its threads where the topology wants them. After the start: children inherit it."""
+        threads = [int(name) for name in os.listdir("/proc/self/task") if int(name) != os.getpid()]
+        placement = self._placement = apply(_master_process(self._topology))
+        for thread in threads:
+            with contextlib.suppress(OSError):  # it has ended, or what `apply` was refused as well
+                os.sched_setaffinity(thread, placement.cpus)
+                os.setpriority(os.PRIO_PROCESS, thread, placement.nice)
+
+    def _refused(self) -> list[str]:
+        """What the system did not grant, a line each: a latency taken without it means something else."""
+        assert self._supervisor is not None
+        placements = {name: child.placement for name, child in self._supervisor.children.items()}
+        return [
+            f"process {name}: {refused}"
+            for name, placement in {**placements, "master": self._placement}.items()
+            if placement is not None
+            for refused in placement.refused
+        ]
 
     async def _start_failed(self, error: BaseException) -> int:
         """Leave nothing behind, and tell the launcher why."""
@@ -186,6 +200,8 @@ class Master:
         """Record the rest, close the run, give everything back."""
         assert self._recording is not None
         assert self._server is not None
+        if self._keeper is not None:
+            self._keeper.stop()
         release_reserve(self._run)
         try:
             await self._recording.finish()
@@ -208,6 +224,27 @@ class Master:
             shutil.rmtree(self._manifest.live_dir, ignore_errors=True)
         await self._server.close()
         return outcome
+
+
+def _master_process(topology: Topology) -> EffectiveProcess:
+    """The `[processes.master]` table as a process to be placed; it has no slot and no stream."""
+    config = topology.master
+    return EffectiveProcess(
+        name=config.name,
+        role=config.role,
+        slot=-1,
+        stream_id=0,
+        consumed_stream_id=0,
+        cpus=pinned_cpus(config),
+        shared=True,
+        helper_cpus=(),
+        wait=WaitSpec(policy="batch", batch_ms=topology.run.interval_ms),
+        sched=parse_sched(config.sched, where=topology.source, key="processes.master.sched"),
+        nice=config.nice,
+        mlock=config.mlock,
+        on_exit=config.on_exit,
+        keeper=False,
+    )
 
 
 def _failed(outcome: Outcome, line: str, error: Exception) -> Outcome:

@@ -18,9 +18,10 @@ __all__ = ["MasterReport", "ReportReader", "ReportWriter", "RunEnded", "RunStart
 
 
 class RunStarted(msgspec.Struct, tag="started", frozen=True):
-    """Every process is in its loop; `start_s` is how long that took."""
+    """Every process is in its loop; `start_s` is how long that took, `warnings` what the system refused."""
 
     start_s: float
+    warnings: list[str] = []
 
 
 class StartFailed(msgspec.Struct, tag="start-failed", frozen=True):

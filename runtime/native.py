@@ -21,6 +21,11 @@ def loop_context(context: ChildContext) -> _native.LoopContext:
         "yield" if wait.policy == "sleep-spin" else wait.policy,
         wait.window_us * 1_000 or 5_000_000,
         wait.batch_ms * 1_000_000 or 50_000_000,
+        [
+            (process.stream_id, process.slot)
+            for process in context.processes.values()
+            if process.name != context.name
+        ],
     )
 
 

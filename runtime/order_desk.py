@@ -7,19 +7,19 @@ the port; the bookkeeping follows after. The desk knows nothing of processes: gi
 from __future__ import annotations
 
 from decimal import Decimal
-from fractions import Fraction
-from math import floor
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from ..journal.format import OrderAction, OrderType, Reason, Side, TimeInForce
 from .errors import OrderError
-from .market.instruments import Instrument, InstrumentTable
-from .market.order_tracker import OrderTracker
+from .market.instruments import InstrumentTable
+from .market.order_tracker import FILL_FIELDS, REPORT_FIELDS, OrderTracker
 from .market.orders import Order, OrderStatus
 from .market.positions import Position
+from .order_line import OrderLine, position_limit
 from .order_port import OrderPort
 from .throttle import Throttle
-from .units import INT64_MAX, PRICE_EXPONENT, Value, parse_decimal, to_units
+from .units import INT64_MAX, Value
 
 if TYPE_CHECKING:
     from .._native import Depth, Fill, OrderReport
@@ -40,31 +40,8 @@ _TYPES: Final = {"limit": _LIMIT, "market": _MARKET}
 _TIMES_IN_FORCE: Final = {"gtc": _GTC, "ioc": _IOC, "fok": int(TimeInForce.FOK)}
 
 
-class _Line:
-    """What the desk keeps per instrument."""
-
-    __slots__ = (
-        "depth",
-        "id",
-        "instrument",
-        "limit",
-        "lot",
-        "position",
-        "tick",
-        "working_buy",
-        "working_sell",
-    )
-
-    def __init__(self, instrument: Instrument, stream_id: int, limit: int) -> None:
-        self.instrument = instrument
-        self.id = instrument.id
-        self.tick = instrument.tick
-        self.lot = instrument.lot
-        self.limit = limit
-        self.position = Position(stream_id, instrument)
-        self.working_buy = 0  # worst case of what open orders can still buy
-        self.working_sell = 0
-        self.depth: Depth | None = None
+_REPORT_VALUES: Final = attrgetter(*REPORT_FIELDS)
+_FILL_VALUES: Final = attrgetter(*FILL_FIELDS)
 
 
 class OrderDesk:
@@ -90,10 +67,11 @@ class OrderDesk:
         self.tracker = OrderTracker(instruments.by_id)
         self.now_ns = port.now_ns
         self.refusals: dict[int, int] = {}  # by Reason
+        self.depth: Depth | None = None  # the one being handled, not yet with its instrument
         self._port = port
-        self._lines: dict[SymbolOrId, _Line] = {}
+        self._lines: dict[SymbolOrId, OrderLine] = {}
         for instrument in instruments.values():
-            line = _Line(instrument, stream_id, position_limit(max_position, instrument))
+            line = OrderLine(instrument, stream_id, position_limit(max_position, instrument))
             # A strategy has the symbol, an event has the id: both name the instrument.
             self._lines[instrument.symbol] = self._lines[instrument.id] = line
         self._throttle = Throttle(throttle_per_s, port.now_ns) if throttle_per_s else None
@@ -110,52 +88,50 @@ class OrderDesk:
         symbol: SymbolOrId,
         price: Value | None,
         quantity: Value,
-        order_type: str,
-        time_in_force: str,
+        type: str = "limit",
+        tif: str = "gtc",
     ) -> Order:
-        """Send an order, or refuse it: see `Strategy.buy`."""
+        """Send an order, or refuse it: see `Strategy.buy`.
+
+        The ways that an order usually goes come first, and what need not be known to send it comes after:
+        between a Depth and the order that answers it every step counts.
+        """
         line = self._lines.get(symbol)
         if line is None:
             line = self._no_line(symbol)
-        kind = _TYPES.get(order_type, 0)
-        lasting = _TIMES_IN_FORCE.get(time_in_force, 0)
-        if kind != _LIMIT or not lasting:
-            price, lasting = self._uncommon(kind, order_type, lasting, time_in_force, price)
-        elif type(price) is not int:
-            price = _price(price, line)
-        if type(quantity) is not int:
-            quantity = _quantity(quantity, line)
+        kind, lasting = _LIMIT, _GTC
+        if type != "limit" or tif != "gtc":
+            kind, lasting = _words(type, tif)
+        if kind != _LIMIT:
+            price = _no_price(price)
+        elif not isinstance(price, int):
+            price = line.price(price)
+        if not isinstance(quantity, int):
+            quantity = line.quantity(quantity)
+        room = line.room_buy if side == _BUY else line.room_sell
         reason = 0
-        if (price <= 0 or price % line.tick) and kind == _LIMIT:
-            reason = Reason.BAD_PRICE if price <= 0 else Reason.OFF_TICK
-        elif quantity <= 0 or quantity % line.lot:
-            reason = Reason.BAD_QUANTITY if quantity <= 0 else Reason.OFF_LOT
-        elif price > INT64_MAX or quantity > INT64_MAX:
-            reason = Reason.OVERFLOW
-        elif (
-            line.position.quantity + line.working_buy
-            if side == _BUY
-            else line.working_sell - line.position.quantity
-        ) + quantity > line.limit:
-            reason = Reason.MAX_POSITION
-        elif self._throttle is not None and not self._throttle.take():
+        if not 0 < price <= INT64_MAX or price % line.tick:
+            reason = line.price_reason(price) if kind == _LIMIT else 0
+        if not reason and (not 0 < quantity <= room or quantity % line.lot):
+            reason = line.quantity_reason(quantity, quantity, side)
+        throttle = self._throttle
+        if throttle is not None and throttle.spare <= 0 and not reason and not throttle.refill():
             reason = Reason.THROTTLED
         self._orders += 1
         self._requests += 1
         order_id = self._id_base + self._orders
         request_id = self._requests
-        if reason:
-            return self._refuse_new(
-                Order(order_id, line.instrument, side, price, quantity, kind, lasting, request_id), reason
-            )
-        self._port.submit(_NEW, kind, lasting, side, line.id, price, quantity, order_id, request_id)
+        if not reason:
+            self._port.submit(_NEW, kind, lasting, side, line.id, price, quantity, order_id, request_id)
+            if throttle is not None:
+                throttle.take()
         order = Order(order_id, line.instrument, side, price, quantity, kind, lasting, request_id)
-        order.reserved = quantity
-        if side == _BUY:
-            line.working_buy += quantity
-        else:
-            line.working_sell += quantity
+        if reason:
+            order.reason = int(reason)
+            order.end(OrderStatus.REJECTED)
+            self._refuse(_NEW, order, price, quantity)
         self.tracker.add(order)
+        line.update(order)
         return order
 
     def replace(self, order: Order, price: Value | None, quantity: Value | None) -> bool:
@@ -165,77 +141,39 @@ class OrderDesk:
         line = self._lines[order.instrument.id]
         if price is None:
             price = order.price
-        elif type(price) is not int:
-            price = _price(price, line)
+        elif not isinstance(price, int):
+            price = line.price(price)
         if quantity is None:
             quantity = order.quantity
-        elif type(quantity) is not int:
-            quantity = _quantity(quantity, line)
-        reason = 0
-        if order.order_type != _LIMIT:
-            reason = Reason.UNSUPPORTED
-        elif price <= 0 or price % line.tick:
-            reason = Reason.BAD_PRICE if price <= 0 else Reason.OFF_TICK
-        elif quantity <= 0 or quantity % line.lot:
-            reason = Reason.BAD_QUANTITY if quantity <= 0 else Reason.OFF_LOT
-        elif price > INT64_MAX or quantity > INT64_MAX:
-            reason = Reason.OVERFLOW
-        else:
-            more = quantity - order.filled - order.reserved
-            if more > 0 and self._exposure(line, order.side) + more > line.limit:
-                reason = Reason.MAX_POSITION
-            elif self._throttle is not None and not self._throttle.take():
-                reason = Reason.THROTTLED
+        elif not isinstance(quantity, int):
+            quantity = line.quantity(quantity)
+        throttle = self._throttle
+        more = quantity - order.filled - order.reserved
+        reason = (
+            (0 if order.order_type == _LIMIT else Reason.UNSUPPORTED)
+            or line.price_reason(price)
+            or line.quantity_reason(quantity, more, order.side)
+            or (Reason.THROTTLED if throttle is not None and not throttle.refill() else 0)
+        )
         self._requests += 1
         if reason:
-            self._count(reason)
             order.reason = int(reason)
-            self._port.reject_local(
-                _REPLACE,
-                int(reason),
-                order.side,
-                line.id,
-                _fitting(price),
-                _fitting(quantity),
-                order.filled,
-                order.order_id,
-                self._requests,
-            )
+            self._refuse(_REPLACE, order, price, quantity)
             return False
-        self._port.submit(
-            _REPLACE,
-            order.order_type,
-            order.time_in_force,
-            order.side,
-            line.id,
-            price,
-            quantity,
-            order.order_id,
-            self._requests,
-        )
-        self.tracker.request(order, _REPLACE, price, quantity, self._requests)
-        self._reserve(order)
+        self._send(_REPLACE, order, price, quantity)
+        if throttle is not None:
+            throttle.take()
+        line.update(order)
         return True
 
     def cancel(self, order: Order) -> bool:
         """Ask for the end of a working order: see `Strategy.cancel`."""
         if not order.is_open or order.is_cancelling:
             return False
-        if self._throttle is not None:
-            self._throttle.take()
         self._requests += 1
-        self._port.submit(
-            _CANCEL,
-            order.order_type,
-            order.time_in_force,
-            order.side,
-            order.instrument.id,
-            0,
-            0,
-            order.order_id,
-            self._requests,
-        )
-        self.tracker.request(order, _CANCEL, 0, 0, self._requests)
+        self._send(_CANCEL, order, 0, 0)
+        if self._throttle is not None and self._throttle.refill():
+            self._throttle.take()
         return True
 
     def set_timer(self, due_ns: int) -> int:
@@ -251,53 +189,31 @@ class OrderDesk:
     # -- events ----------------------------------------------------------------------------------
 
     def on_depth(self, depth: Depth) -> None:
-        """Remember the book that positions are marked at."""
+        """Remember the book that positions are marked at. Called after the strategy has acted on it."""
         line = self._lines.get(depth.instrument_id)
         if line is not None:
             line.depth = depth
 
     def on_report(self, report: OrderReport) -> Order | None:
         """An answer of a venue. Returns the order it is about, None when there is none."""
-        order = self.tracker.on_report(
-            report.stream_id,
-            report.seq,
-            report.order_id,
-            report.instrument_id,
-            report.status,
-            report.side,
-            report.reason,
-            report.price,
-            report.quantity,
-            report.filled,
-            report.request_id,
-            report.action,
-        )
+        order = self.tracker.on_report(*_REPORT_VALUES(report))
         if order is not None:
-            self._reserve(order)
+            self._lines[order.instrument.id].update(order)
         return order
 
     def on_fill(self, fill: Fill) -> Order | None:
         """An execution. Returns the order it filled, None when it has none or is a repetition."""
-        side, price, quantity, fee = fill.side, fill.price, fill.quantity, fill.fee
-        order, counts = self.tracker.on_fill(
-            fill.stream_id,
-            fill.seq,
-            fill.order_id,
-            fill.exec_id,
-            fill.instrument_id,
-            side,
-            price,
-            quantity,
-            fill.filled,
-            fee,
-        )
+        values = _FILL_VALUES(fill)
+        order, counts = self.tracker.on_fill(*values)
         if not counts:
             return None
-        line = self._lines.get(fill.instrument_id)
+        _, _, _, _, instrument_id, side, price, quantity, _, fee = values
+        line = self._lines.get(instrument_id)
         if line is not None:
             line.position.on_fill(side, price, quantity, fee)
+            line.measure()
         if order is not None:
-            self._reserve(order)
+            self._lines[order.instrument.id].update(order)
         return order
 
     # -- what there is ---------------------------------------------------------------------------
@@ -307,7 +223,9 @@ class OrderDesk:
         line = self._lines.get(symbol)
         if line is None:
             line = self._no_line(symbol)
-        depth = line.depth
+        depth = self.depth
+        if depth is None or depth.instrument_id != line.id:
+            depth = line.depth
         if depth is not None and depth.bid_count and depth.ask_count:
             line.position.mark(depth.bid_price, depth.ask_price)
         return line.position
@@ -333,90 +251,47 @@ class OrderDesk:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _exposure(self, line: _Line, side: int) -> int:
-        if side == _BUY:
-            return line.position.quantity + line.working_buy
-        return line.working_sell - line.position.quantity
-
-    def _reserve(self, order: Order) -> None:
-        """Bring what the position limit counts for `order` up to date."""
-        worst = 0
-        if order.is_open:
-            worst = order.quantity
-            if order.pending:
-                for action, _, quantity in order.pending.values():
-                    if action == _REPLACE and quantity > worst:
-                        worst = quantity
-            worst = max(worst - order.filled, 0)
-        change = worst - order.reserved
-        if change:
-            order.reserved = worst
-            line = self._lines[order.instrument.id]
-            if order.side == _BUY:
-                line.working_buy += change
-            else:
-                line.working_sell += change
-
-    def _refuse_new(self, order: Order, reason: int) -> Order:
-        self._count(reason)
-        order.reason = int(reason)
-        order.end(OrderStatus.REJECTED)
-        self._port.reject_local(
-            _NEW,
-            order.reason,
-            order.side,
-            order.instrument.id,
-            _fitting(order.price),
-            _fitting(order.quantity),
-            0,
-            order.order_id,
-            order.request_id,
+    def _send(self, action: int, order: Order, price: int, quantity: int) -> None:
+        """A request about an order that exists, with the newest request id."""
+        request_id, instrument = self._requests, order.instrument.id
+        kind, lasting = order.order_type, order.time_in_force
+        self._port.submit(
+            action, kind, lasting, order.side, instrument, price, quantity, order.order_id, request_id
         )
-        self.tracker.add(order)
-        return order
+        self.tracker.request(order, action, price, quantity, request_id)
 
-    def _count(self, reason: int) -> None:
-        self.refusals[int(reason)] = self.refusals.get(int(reason), 0) + 1
+    def _refuse(self, action: int, order: Order, price: int, quantity: int) -> None:
+        """Count and journal that the newest request was refused here, for `order.reason`."""
+        reason = order.reason
+        self.refusals[reason] = self.refusals.get(reason, 0) + 1
+        side, instrument, filled, order_id = order.side, order.instrument.id, order.filled, order.order_id
+        price, quantity = _fitting(price), _fitting(quantity)
+        self._port.reject_local(
+            action, reason, side, instrument, price, quantity, filled, order_id, self._requests
+        )
 
-    def _no_line(self, symbol: SymbolOrId) -> _Line:
+    def _no_line(self, symbol: SymbolOrId) -> OrderLine:
         if isinstance(symbol, int):
             known = ", ".join(f"{one.id} ({one.symbol})" for one in self.instruments.values())
             raise OrderError(f"no instrument with id {symbol} in this run; it has {known}")
         return self._lines[self.instruments[symbol].id]  # raises OrderError
 
-    def _uncommon(
-        self, kind: int, order_type: str, lasting: int, time_in_force: str, price: Value | None
-    ) -> tuple[int, int]:
-        """Price and time in force of a market order; `OrderError` for words that are none."""
-        if not kind:
-            raise OrderError(f"type: {order_type!r} is not one of {', '.join(_TYPES)}")
-        if not lasting:
-            raise OrderError(f"tif: {time_in_force!r} is not one of {', '.join(_TIMES_IN_FORCE)}")
-        if price is not None and price != 0:
-            raise OrderError(f"price: a market order has none, found {price!r}; pass None")
-        return 0, _IOC if lasting == _GTC else lasting
+
+def _words(type: str, tif: str) -> tuple[int, int]:
+    """Order type and time in force; `OrderError` for words that are none."""
+    kind, lasting = _TYPES.get(type), _TIMES_IN_FORCE.get(tif)
+    if kind is None:
+        raise OrderError(f"type: {type!r} is not one of {', '.join(_TYPES)}")
+    if lasting is None:
+        raise OrderError(f"tif: {tif!r} is not one of {', '.join(_TIMES_IN_FORCE)}")
+    # A market order never rests.
+    return kind, _IOC if kind == _MARKET and lasting == _GTC else lasting
 
 
-def position_limit(max_position: Decimal | str, instrument: Instrument) -> int:
-    """A limit in the instrument's units, rounded down where they are coarser than it; 0 is none."""
-    limit = Fraction(parse_decimal(max_position, what="max_position"))
-    if limit < 0:
-        raise OrderError(f"max_position: {max_position} is negative; 0 means no limit")
-    return min(floor(limit * 10**instrument.quantity_exponent), INT64_MAX) if limit else INT64_MAX
-
-
-def _price(value: Value | None, line: _Line) -> int:
-    if value is None:
-        raise OrderError("price: a limit order needs one, found None")
-    if isinstance(value, float):
-        return line.instrument.parse_price(value)
-    return to_units(value, PRICE_EXPONENT, what="price")
-
-
-def _quantity(value: Value, line: _Line) -> int:
-    if isinstance(value, float):
-        return line.instrument.parse_quantity(value)
-    return to_units(value, line.instrument.quantity_exponent, what="quantity")
+def _no_price(price: Value | None) -> int:
+    if price is not None and price != 0:
+        raise OrderError(f"price: a market order has none, found {price!r}; pass None")
+    return 0
 
 
 def _fitting(value: int) -> int:

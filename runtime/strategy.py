@@ -17,6 +17,7 @@ nanoseconds: event time when a recording is played, the monotonic clock when liv
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
@@ -195,3 +196,8 @@ class Strategy:
         self._desk = desk
         self.params = params
         self._log = log
+        # One call fewer between a Depth and its order, unless a subclass has its own idea of buying.
+        if type(self).buy is Strategy.buy:
+            self.buy = partial(desk.new, _BUY)  # type: ignore[method-assign]
+        if type(self).sell is Strategy.sell:
+            self.sell = partial(desk.new, _SELL)  # type: ignore[method-assign]

@@ -96,17 +96,18 @@ class StrategyHost:
     # Closures rather than methods: what they need is in cells, not looked up per event.
 
     def _depth_handler(self) -> Handler:
-        remember, failed = self.desk.on_depth, self._failed
+        desk, remember, failed = self.desk, self.desk.on_depth, self._failed
         if not self._overrides("on_depth"):
             return remember
         call = self.strategy.on_depth
 
         def on_depth(depth: Depth) -> None:
-            remember(depth)
+            desk.depth = depth
             try:
                 call(depth)
             except Exception as error:
                 raise failed("on_depth", "depth", depth, error) from error
+            remember(depth)
 
         return on_depth
 

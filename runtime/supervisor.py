@@ -301,7 +301,7 @@ class Supervisor:
             error = TapewireError(reason)
             error.exit_status = 2
             return error
-        how = f"{describe_exit(child.watch.exit_code)} while starting"
+        how = f"{describe_exit(child.watch.exit_code)} while starting" + (f": {reason}" if reason else "")
         # The log goes with the half-made run, so its last lines come along instead of its path.
         return ProcessDied(child.name, how, tail="\n".join(lines))
 

@@ -67,14 +67,18 @@ class ProcessWatch:
     def spawn(
         cls, argv: Sequence[str], log: str | Path, env: Mapping[str, str] | None = None
     ) -> ProcessWatch:
-        """Start `argv` in a session of its own, its output appended to `log`; OSError if it cannot be."""
+        """Start `argv`, its output appended to `log`; OSError if it cannot be.
+
+        It stays in the caller's session, and so do all processes of a run. The kernel schedules sessions
+        against each other (sched_autogroup): between two of them sched_yield() gives nothing away, and a
+        niceness or the idle class counts for nothing.
+        """
         with open(log, "ab") as output:
             child = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
                 close_fds=True,
                 env=env,
             )

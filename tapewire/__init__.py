@@ -7,7 +7,9 @@ process loads only what it needs.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+
+# As typing has it; importing typing is most of what this module costs.
+TYPE_CHECKING = False
 
 __version__ = "0.1.0"
 
@@ -78,11 +80,11 @@ if TYPE_CHECKING:
     from .runtime.strategy import Strategy as Strategy
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     module = _PUBLIC.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(module, __name__), name)
+    value: object = getattr(import_module(module, __name__), name)
     globals()[name] = value
     return value
 

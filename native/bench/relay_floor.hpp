@@ -5,7 +5,8 @@
 // It moves the same bytes per hop as the journal (the frame sizes below), on the same pins, and
 // stamps CLOCK_MONOTONIC at the same event boundaries, each right before its release store. It has
 // no sequence check, CRC, cause, root, page, recorder or risk check, and its publisher does not
-// linger. Waiting is `sched_yield` in a loop. Each process faults in what it touches beforehand.
+// linger (unless asked to, for a second figure). Waiting is `sched_yield` in a loop. Each process faults
+// in what it touches beforehand.
 //
 // One file, made by relay_floor_create:
 //
@@ -51,6 +52,7 @@ struct RelayPlan {
   std::int64_t interval_ns;  // mean time between two of them
   bool poisson;              // exponential gaps instead of constant ones
   std::uint64_t seed;
+  std::int64_t linger_ns;   // 0 is the floor; else md yields this long after publishing, as the runtime does
   std::int64_t timeout_ns;  // for one wait: a dead peer must not hang the bench
 };
 
@@ -242,6 +244,10 @@ inline void relay_market_data(const std::string& path, const RelayPlan& plan) {
     std::memcpy(frame + kFloorAskOffset, &ask, 8);
     while (relay_clock() < due) ::sched_yield();
     relay_publish<kFloorDepthBytes>(slot, frame, i + 1);
+    if (plan.linger_ns > 0) {
+      const std::int64_t until = relay_clock() + plan.linger_ns;
+      while (relay_clock() < until) ::sched_yield();
+    }
   }
 }
 

@@ -17,14 +17,14 @@ using Role = void (*)(const std::string&, const RelayPlan&);
 
 template <Role kRole>
 void run_role(const std::string& path, std::uint64_t events, std::uint64_t every, std::int64_t interval_ns,
-              bool poisson, std::uint64_t seed, std::int64_t timeout_ns) {
-  kRole(path, RelayPlan{events, every, interval_ns, poisson, seed, timeout_ns});
+              bool poisson, std::uint64_t seed, std::int64_t linger_ns, std::int64_t timeout_ns) {
+  kRole(path, RelayPlan{events, every, interval_ns, poisson, seed, linger_ns, timeout_ns});
 }
 
 template <Role kRole>
 void def_role(nb::module_& m, const char* name, const char* doc) {
   m.def(name, &run_role<kRole>, "path"_a, "events"_a, "every"_a, "interval_ns"_a, "poisson"_a = false,
-        "seed"_a = 42, "timeout_ns"_a = std::int64_t{10'000'000'000},
+        "seed"_a = 42, "linger_ns"_a = 0, "timeout_ns"_a = std::int64_t{10'000'000'000},
         nb::call_guard<nb::gil_scoped_release>(), doc);
 }
 

@@ -178,12 +178,16 @@ void bind_ipc(nb::module_& m) {
       .def(
           "__init__",
           [](LoopContext* self, std::shared_ptr<Control> control, std::shared_ptr<Counters> counters,
-             std::uint32_t slot, const std::string& wait, std::int64_t window_ns, std::int64_t batch_ns) {
+             std::uint32_t slot, const std::string& wait, std::int64_t window_ns, std::int64_t batch_ns,
+             std::vector<std::pair<std::uint32_t, std::uint32_t>> producers) {
+            for (const auto& [stream, producer] : producers)
+              if (producer >= counters->size()) throw nb::index_error("no such process in this run");
             new (self) LoopContext{std::move(control), std::move(counters), slot,
-                                   wait_policy(wait, window_ns, batch_ns)};
+                                   wait_policy(wait, window_ns, batch_ns), std::move(producers)};
           },
           "control"_a, "counters"_a, "slot"_a, "wait"_a = "hybrid", "window_ns"_a = 5'000'000,
-          "batch_ns"_a = 50'000'000)
+          "batch_ns"_a = 50'000'000, "producers"_a = std::vector<std::pair<std::uint32_t, std::uint32_t>>{},
+          "wait: spin, yield, park, hybrid or batch; producers: [(stream id, slot that writes it)].")
       .def_prop_ro("stop_requested", [](const LoopContext& c) { return c.stop() != StopRequest::kNone; });
 
   nb::class_<LiveReader>(m, "LiveReader", "Live streams in arrival order, causes first.")

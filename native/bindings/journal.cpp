@@ -5,7 +5,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <bitset>
+#include <exception>
 #include <limits>
 #include <optional>
 
@@ -58,7 +60,11 @@ struct Frame {
   std::uint32_t epoch;
 
   [[nodiscard]] const char* payload() const noexcept { return reinterpret_cast<const char*>(header) + kHeaderBytes; }
-  [[nodiscard]] std::size_t payload_bytes() const noexcept { return header->length - kHeaderBytes - header->pad; }
+  // The padding of an unverified frame may be anything.
+  [[nodiscard]] std::size_t payload_bytes() const noexcept {
+    const std::size_t room = header->length - kHeaderBytes;
+    return room - std::min<std::size_t>(header->pad, room);
+  }
 };
 
 // The frames of one read_batch(): their places, in order.
@@ -98,22 +104,22 @@ class Reader {
       : filter_(types), merged_(open(directories, streams, verify)) {}
 
   void seek_seq(std::uint64_t seq) {
-    for (auto& c : merged_.cursors()) c->seek_seq(seq);
-    merged_.refresh_all();
+    seek([seq](Cursor& c) { c.seek_seq(seq); });
   }
   void seek_time(std::int64_t time_ns) {
-    for (auto& c : merged_.cursors()) c->seek_time(time_ns);
-    merged_.refresh_all();
+    seek([time_ns](Cursor& c) { c.seek_time(time_ns); });
   }
   // The next frame, or one without a header.
   [[nodiscard]] Frame next() {
-    while (const FrameHeader* f = merged_.peek()) {
-      Frame out{f, nullptr, merged_.epoch()};
-      const bool wanted = filter_.passes(f->type);
-      if (wanted) out.page = merged_.mapping();
-      merged_.advance();
-      if (wanted) return out;
-    }
+    do {
+      while (const FrameHeader* f = merged_.peek()) {
+        Frame out{f, nullptr, merged_.epoch()};
+        const bool wanted = filter_.passes(f->type);
+        if (wanted) out.page = merged_.mapping();
+        merged_.advance();
+        if (wanted) return out;
+      }
+    } while (merged_.look_beyond());
     check();
     return {nullptr, nullptr, 0};
   }
@@ -128,7 +134,10 @@ class Reader {
       std::byte* out = buffer.data();
       while (batch.frames.size() < limit) {
         const FrameHeader* f = merged_.peek();
-        if (f == nullptr) break;
+        if (f == nullptr) {
+          if (batch.frames.empty() && merged_.look_beyond()) continue;
+          break;
+        }
         if (filter_.passes(f->type)) {
           std::memcpy(out, f, kHeaderBytes);
           out += kHeaderBytes;
@@ -149,6 +158,21 @@ class Reader {
     for (const auto& s : streams)
       cursors.push_back(std::make_unique<Cursor>(PageSource(s, directories), CursorOptions{verify, true, nullptr}));
     return cursors;
+  }
+  // A seek that fails has moved some cursors: the merge looks at all of them again, or it would still
+  // point into pages they have left.
+  template <class Move>
+  void seek(Move&& move) {
+    std::exception_ptr failed;
+    for (auto& c : merged_.cursors()) {
+      try {
+        move(*c);
+      } catch (const JournalError&) {
+        if (!failed) failed = std::current_exception();
+      }
+    }
+    merged_.refresh_all();
+    if (failed) std::rethrow_exception(failed);
   }
   void check() const {
     if (const Cursor* bad = merged_.failed()) throw bad->error();
@@ -210,6 +234,8 @@ std::shared_ptr<StreamWriter> open_writer(const std::string& journal_dir, const 
 }
 
 std::uint64_t append(StreamWriter& w, std::uint16_t type, nb::handle payload, nb::handle cause, nb::handle root) {
+  if (type == 0 || type == static_cast<std::uint16_t>(FrameType::kPageEnd))
+    throw nb::value_error("frame types are 1 to 65534");
   const Borrowed bytes(payload, false);
   if (bytes.size() > std::numeric_limits<std::uint32_t>::max() / 2) throw nb::value_error("payload too large");
   const auto seq = w.append(static_cast<FrameType>(type), bytes.data(), static_cast<std::uint32_t>(bytes.size()),

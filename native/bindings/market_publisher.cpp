@@ -83,7 +83,7 @@ void bind_market_publisher(nb::module_& m) {
       .def("trade", &Publisher::trade, "instrument_id"_a, "exchange_time"_a, "receive_time"_a, "trade_id"_a,
            "aggressor"_a, "price"_a, "quantity"_a, "aggressor: 1 buy, 2 sell, 0 unknown.")
       .def("gap", &Publisher::gap, "instrument_id"_a, "expected"_a, "found"_a,
-           "Updates expected .. found - 1 are missing: no valid book until the next depth.")
+           "Updates expected .. found - 1 are missing: no valid book until the next depth with levels.")
       .def("end_of_input", &Publisher::end_of_input, "event_time"_a = 0,
            "The lifecycle frame that ends the stream's input; event_time is the last receive time, 0 if "
            "none.");

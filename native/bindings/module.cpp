@@ -16,5 +16,6 @@ NB_MODULE(_native, m) {
   bind_strategy(m);
   bind_l2book(m);
   bind_bench_floor(m);
+  bind_bench_journal(m);
   bind_market_publisher(m);
 }

@@ -5,6 +5,8 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "ipc/consumption.hpp"
 #include "ipc/mux.hpp"
@@ -21,11 +23,25 @@ struct LoopContext {
   std::shared_ptr<Counters> counters;
   std::uint32_t slot = 0;
   WaitPolicy wait;
+  // Which slot writes a stream, as (stream id, slot): for the backlog.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> producers;
 
   [[nodiscard]] CounterBlock& block() const noexcept { return counters->block(slot); }
   [[nodiscard]] StopRequest stop() const noexcept {
     const auto requested = control->stop_requested(slot);
     return requested == StopRequest::kNone && stop_signalled() ? StopRequest::kDrain : requested;
+  }
+  // Frames that were written for this process and not consumed; notes the largest.
+  void sample_backlog(const LiveMux& mux) const noexcept {
+    std::uint64_t backlog = 0;
+    for (const auto& c : mux.cursors()) {
+      for (const auto& [stream, producer] : producers) {
+        if (stream != c->stream_id()) continue;
+        const std::uint64_t written = counters->block(producer).get(Counter::kLastSeq);
+        if (written >= c->next_seq()) backlog += written - c->next_seq() + 1;
+      }
+    }
+    if (backlog > block().get(Counter::kMaxBacklog)) block().set(Counter::kMaxBacklog, backlog);
   }
 };
 
@@ -71,6 +87,7 @@ LoopResult run_loop(const LoopContext& context, LiveMux& mux, ConsumptionRecord&
     }
     const bool busy = cursor != nullptr;
     since_heartbeat = 0;
+    if (busy) context.sample_backlog(mux);
     if (const Cursor* bad = mux.failed(); bad != nullptr && !busy) return failed(LoopEnd::kReaderFailed, &bad->error());
     if (record.pending() && !record.flush()) return failed(LoopEnd::kWriterFailed, &record.writer()->error());
     const std::int64_t now = monotonic_ns();

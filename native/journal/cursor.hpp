@@ -76,10 +76,8 @@ class Cursor final : private PageHelper::Client {
                          "stream '" + source_.stream() + "' has no pages yet; `tapewire journal ls` lists what there is");
     first_page_ = pages.front();
     enter(source_.open(first_page_), first_page_);
-    if (page_->header().first_seq > 1 && started_) {
-      gap(0, page_->header().first_seq);
-      throw *error_;
-    }
+    // Earlier pages were removed: the first frame asked for says so, unless a seek comes before it.
+    if (started_) next_seq_ = 1;
     if (options_.helper) {
       options_.helper->attach(*this);
       request_next();
@@ -121,6 +119,31 @@ class Cursor final : private PageHelper::Client {
     ++next_seq_;
     offset_ += f.length;
     checked_at_ = 0;
+  }
+
+  // For a reader at its end, off the hot path: a page beyond the zero word it stands at holds frames, so
+  // the rest of this page is lost. True: peek() has something new to say.
+  bool look_beyond() noexcept {
+    if (error_ || offset_ + 8 > limit_ || load_word(base_ + offset_) != 0) return false;
+    try {
+      for (const auto n : source_.pages()) {
+        if (n <= page_number_) continue;
+        auto later = source_.open(n);
+        if (!later.mapping || later.state != PageState::kStarted || later.mapping->bytes() < kPageHeaderBytes + 8 ||
+            load_word(later.mapping->base() + kPageHeaderBytes) == 0)
+          continue;
+        if (load_word(base_ + offset_) != 0) return true;  // it was the writer, rolling just now
+        const std::uint64_t first = later.mapping->header().first_seq;
+        if (first != next_seq_) gap(next_seq_ - 1, first);
+        else enter(std::move(later), n);
+        return true;
+      }
+    } catch (const JournalError& e) {
+      error_ = e;
+    } catch (const std::exception& e) {
+      error_ = JournalError(ErrorKind::kSystem, source_.stream() + ": " + e.what());
+    }
+    return failed();
   }
 
   [[nodiscard]] bool failed() const noexcept { return error_.has_value(); }
@@ -168,8 +191,9 @@ class Cursor final : private PageHelper::Client {
       return false;
     }
     const auto& f = *reinterpret_cast<const FrameHeader*>(base_ + offset_);
-    if (f.seq != next_seq_) {
-      corrupt(Finding::kBadSeq);
+    if (f.seq != next_seq_) [[unlikely]] {
+      if (offset_ == kPageHeaderBytes && f.seq == page_->header().first_seq && f.seq > next_seq_) gap(next_seq_ - 1, f.seq);
+      else corrupt(Finding::kBadSeq);
       return false;
     }
     if (options_.verify && f.stream_id != page_->header().stream_id) {
@@ -184,10 +208,10 @@ class Cursor final : private PageHelper::Client {
     try {
       const std::uint64_t number = page_number_ + 1;
       PageSource::Opened opened;
-      if (!take_prepared(opened)) {
-        if (state_.load(std::memory_order_acquire) == Ahead::kWorking) return false;  // soon: look again
-        opened = source_.open(number);
-      }
+      if (take_prepared(opened) && opened.state == PageState::kPrepared)  // the writer has entered it since
+        opened.state = check_page_header(opened.mapping->base(), opened.mapping->bytes(), opened.path, number);
+      // Not mapped ahead, or mapped and then made anew by a writer that took over.
+      if (!opened.mapping || opened.state == PageState::kPrepared) opened = source_.open(number);
       if (!opened.mapping) {
         const auto pages = source_.pages();
         for (const auto n : pages) {
@@ -200,8 +224,6 @@ class Cursor final : private PageHelper::Client {
         }
         return false;
       }
-      if (opened.state == PageState::kPrepared)  // mapped ahead: the writer has entered it since
-        opened.state = check_page_header(opened.mapping->base(), opened.mapping->bytes(), opened.path, number);
       if (opened.state != PageState::kStarted) return false;
       const std::uint64_t first = opened.mapping->header().first_seq;
       if (first != next_seq_) {
@@ -220,33 +242,42 @@ class Cursor final : private PageHelper::Client {
   }
 
   void enter(PageSource::Opened opened, std::uint64_t number) {
+    if (!opened.mapping)
+      throw JournalError(ErrorKind::kStreamNotFound, source_.stream() + ": page vanished while it was opened");
     if (options_.helper) retired_ = std::move(page_);
     page_ = std::move(opened.mapping);
     path_ = std::move(opened.path);
-    if (!page_) throw JournalError(ErrorKind::kStreamNotFound, source_.stream() + ": page vanished while it was opened");
     if (options_.populate && (!options_.helper || page_number_ == 0)) page_->populate(false);
     base_ = page_->base();
     page_number_ = number;
     page_bytes_ = page_->header().page_bytes;
     limit_ = std::min<std::uint64_t>(page_->bytes(), page_bytes_);
     started_ = opened.state == PageState::kStarted;
-    epoch_ = page_->header().epoch;
+    epoch_ = started_ ? page_->header().epoch : 0;
     next_seq_ = started_ ? page_->header().first_seq : 1;
     offset_ = kPageHeaderBytes;
     checked_at_ = 0;
   }
 
   // The next page as the helper mapped it, or false: not ready, and now the reader's own to open.
+  // A helper that is mapping it just now is waited for: the frames behind are published, and whoever
+  // looks must see them (an order's cause may be one of them).
   bool take_prepared(PageSource::Opened& opened) noexcept {
     if (!options_.helper) return false;
-    if (state_.load(std::memory_order_acquire) == Ahead::kReady) {
-      opened = std::move(next_);
-      state_.store(Ahead::kIdle, std::memory_order_relaxed);
-      return true;
+    for (;;) {
+      auto state = state_.load(std::memory_order_acquire);
+      if (state == Ahead::kReady) {
+        opened = std::move(next_);
+        next_ = {};
+        state_.store(Ahead::kIdle, std::memory_order_relaxed);
+        return true;
+      }
+      if (state == Ahead::kIdle) return false;
+      if (state == Ahead::kRequested &&
+          state_.compare_exchange_strong(state, Ahead::kIdle, std::memory_order_acq_rel))
+        return false;
+      ::sched_yield();
     }
-    auto requested = Ahead::kRequested;
-    state_.compare_exchange_strong(requested, Ahead::kIdle, std::memory_order_acq_rel);
-    return false;
   }
   void request_next() noexcept {
     wanted_page_ = page_number_ + 1;
@@ -273,6 +304,8 @@ class Cursor final : private PageHelper::Client {
   template <class Before>
   void seek_page(Before&& before) {
     const auto pages = source_.pages();
+    if (pages.empty())
+      throw JournalError(ErrorKind::kStreamNotFound, "stream '" + source_.stream() + "' has no pages any more");
     std::size_t low = 0;
     std::size_t high = pages.size();
     while (high - low > 1) {

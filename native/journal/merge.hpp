@@ -27,13 +27,14 @@ class MergedReader {
       refresh_all();
       if (live_ == 0) return nullptr;
     }
-    // Cached keys; ties fall to the lower stream id because the cursors are sorted by it.
+    // Chosen without a branch: on interleaved streams every other guess would be wrong.
     const Head* best = heads_.data();
+    Key least = best->key;
     for (std::size_t i = 1; i < live_; ++i) {
-      const Head& h = heads_[i];
-      if (h.epoch < best->epoch || (h.epoch == best->epoch && h.time < best->time) ||
-          (h.epoch == best->epoch && h.time == best->time && h.cursor < best->cursor))
-        best = &h;
+      const Head* h = heads_.data() + i;
+      const bool less = h->key < least;
+      best = less ? h : best;
+      least = less ? h->key : least;
     }
     best_ = static_cast<std::size_t>(best - heads_.data());
     return best->frame;
@@ -50,13 +51,20 @@ class MergedReader {
   [[nodiscard]] const std::shared_ptr<Mapping>& mapping() const noexcept {
     return cursors_[heads_[best_].cursor]->mapping();
   }
-  [[nodiscard]] std::uint32_t epoch() const noexcept { return heads_[best_].epoch; }
+  [[nodiscard]] std::uint32_t epoch() const noexcept { return cursors_[heads_[best_].cursor]->epoch(); }
 
   // The stream that cannot be read further, or null.
   [[nodiscard]] const Cursor* failed() const noexcept {
     for (const auto& c : cursors_)
       if (c->failed()) return c.get();
     return nullptr;
+  }
+  // At the end of all streams: whether one of them goes on behind a hole (see Cursor::look_beyond).
+  [[nodiscard]] bool look_beyond() noexcept {
+    bool more = false;
+    for (auto& c : cursors_) more = c->look_beyond() || more;
+    if (more) refresh_all();
+    return live_ > 0;
   }
   [[nodiscard]] std::vector<std::unique_ptr<Cursor>>& cursors() noexcept { return cursors_; }
   void refresh_all() noexcept {
@@ -69,9 +77,11 @@ class MergedReader {
   }
 
  private:
+  // (epoch, gen_time, place of the stream) as one number. A place stands for the stream id: the cursors
+  // are sorted by it. gen_time is CLOCK_MONOTONIC, never negative.
+  __extension__ using Key = unsigned __int128;
   struct Head {
-    std::int64_t time = 0;
-    std::uint32_t epoch = 0;
+    Key key = 0;
     std::size_t cursor = 0;
     const FrameHeader* frame = nullptr;
   };
@@ -79,10 +89,13 @@ class MergedReader {
     Cursor& c = *cursors_[h.cursor];
     h.frame = c.peek();
     if (h.frame == nullptr) return false;
-    __builtin_prefetch(reinterpret_cast<const std::byte*>(h.frame) + h.frame->length);
-    __builtin_prefetch(reinterpret_cast<const std::byte*>(h.frame) + h.frame->length + 64);
-    h.time = h.frame->gen_time;
-    h.epoch = c.epoch();
+    // One frame ahead does not hide memory latency; frames of a stream have similar lengths. A prefetch
+    // is a hint: past the end of the page it does nothing.
+    const auto ahead = reinterpret_cast<std::uintptr_t>(h.frame) + 3ULL * h.frame->length;
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead));
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead + 64));
+    h.key = (static_cast<Key>(c.epoch()) << 96) |
+            (static_cast<Key>(static_cast<std::uint64_t>(h.frame->gen_time)) << 32) | h.cursor;
     return true;
   }
 

@@ -1,9 +1,12 @@
 // The low-priority thread that prepares, maps and unmaps pages, so that a hot thread never does.
 //
-// A client raises `wanted` and signals; the thread calls work() until it returns true. It does not
-// inherit the hot pin: the caller names the CPUs it may use.
+// A client raises `wanted`; the thread sees it at its next look and calls work() until that returns
+// true. Waking it at once would cost the hot thread an inter-processor interrupt, tens of microseconds
+// in a virtual machine, so only hurry() does that, from a writer that has to wait anyway. The thread does
+// not inherit the hot pin: the caller names the CPUs it may use.
 #pragma once
 
+#include <linux/futex.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -12,6 +15,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -24,7 +28,7 @@ class PageHelper {
   class Client {
    public:
     virtual ~Client() = default;
-    // One job on the helper thread. False: not possible yet, ask again in a millisecond.
+    // One job on the helper thread. False: not possible yet, to be tried again at the next look.
     virtual bool work() noexcept = 0;
 
    private:
@@ -37,7 +41,7 @@ class PageHelper {
   PageHelper& operator=(const PageHelper&) = delete;
   ~PageHelper() {
     stopping_.store(true, std::memory_order_release);
-    ring();
+    hurry();
     thread_.join();
   }
 
@@ -50,16 +54,25 @@ class PageHelper {
     const std::lock_guard lock(mutex_);
     std::erase(clients_, &client);
   }
-  // Callable from a hot thread: at most one wake-up call, once per page.
-  void request(Client& client) noexcept {
-    client.wanted_.store(true, std::memory_order_release);
-    ring();
+  // Callable from a hot thread: one store.
+  void request(Client& client) noexcept { client.wanted_.store(true, std::memory_order_release); }
+  // Has the thread look now; a system call.
+  void hurry() noexcept {
+    signal_.fetch_add(1, std::memory_order_release);
+    ::syscall(SYS_futex, futex_word(), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   }
 
  private:
-  void ring() noexcept {
-    signal_.fetch_add(1, std::memory_order_release);
-    signal_.notify_one();
+  // While pages come and go it looks often, else seldom enough not to be noticed by its neighbours.
+  static constexpr long kBusyLookNs = 2'000'000;
+  static constexpr long kQuietLookNs = 20'000'000;
+  static constexpr int kBusyLooks = 500;
+
+  static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
+  [[nodiscard]] std::uint32_t* futex_word() noexcept { return reinterpret_cast<std::uint32_t*>(&signal_); }
+  void sleep(std::uint32_t seen, bool busy) noexcept {
+    const timespec look{0, busy ? kBusyLookNs : kQuietLookNs};
+    ::syscall(SYS_futex, futex_word(), FUTEX_WAIT_PRIVATE, seen, &look, nullptr, 0);
   }
 
   void lower_priority() noexcept {
@@ -76,32 +89,26 @@ class PageHelper {
 
   void run() noexcept {
     lower_priority();
+    int busy_looks = 0;
     while (!stopping_.load(std::memory_order_acquire)) {
-      const unsigned seen = signal_.load(std::memory_order_acquire);
-      bool again = false;
+      const std::uint32_t seen = signal_.load(std::memory_order_acquire);
       {
         const std::lock_guard lock(mutex_);
         for (Client* c : clients_) {
           if (!c->wanted_.exchange(false, std::memory_order_acq_rel)) continue;
-          if (!c->work()) {
-            c->wanted_.store(true, std::memory_order_release);
-            again = true;
-          }
+          if (c->work()) busy_looks = kBusyLooks;
+          else c->wanted_.store(true, std::memory_order_release);
         }
       }
-      if (again) {
-        const timespec pause{0, 1'000'000};
-        ::nanosleep(&pause, nullptr);
-      } else {
-        signal_.wait(seen, std::memory_order_acquire);
-      }
+      sleep(seen, busy_looks > 0);
+      if (busy_looks > 0) --busy_looks;
     }
   }
 
   std::vector<int> cpus_;
   std::mutex mutex_;
   std::vector<Client*> clients_;
-  std::atomic<unsigned> signal_{0};
+  std::atomic<std::uint32_t> signal_{0};
   std::atomic<bool> stopping_{false};
   std::thread thread_;  // last: it uses all of the above
 };

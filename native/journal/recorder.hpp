@@ -58,9 +58,8 @@ class StreamRecorder {
   // Copies what was committed since; returns the bytes copied.
   std::uint64_t step() {
     std::uint64_t copied = 0;
-    bool more = true;
-    while (more) {
-      more = false;
+    for (;;) {
+      if (page_done_) next_page();
       if (!mapping_ && !open_page()) break;
       const std::byte* base = mapping_->base();
       std::uint64_t end = offset_;
@@ -92,42 +91,50 @@ class StreamRecorder {
         mark_.seq = seq;
         dirty_ = true;
       }
-      if (page_end) {
-        flush();
-        mapping_.reset();
-        out_.reset();
-        ++page_;
-        offset_ = 0;
-        more = true;
-      }
+      page_done_ = page_end;
+      if (!page_done_) break;
     }
     return copied;
   }
 
   // Syncs (when the run asks for it) and publishes the watermark.
-  void flush() {
-    if (!dirty_) return;
-    if (sync_ && ::fdatasync(out_.get()) != 0) fail("cannot sync", errno);
-    mark_.magic = Watermark::kWatermarkMagic;
-    ++mark_.generation;
-    mark_.page = page_;
-    mark_.offset = offset_;
-    mark_.synced = sync_ ? 1 : 0;
-    mark_.crc = mark_.compute_crc();
-    if (!mark_file_.valid()) {
-      mark_file_ = FileDescriptor(::open((target_ + "/watermark").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-      if (!mark_file_.valid()) fail("cannot create the watermark", errno);
-    }
-    const auto at = static_cast<off_t>((mark_.generation % 2) * 512);
-    if (::pwrite(mark_file_.get(), &mark_, sizeof mark_, at) != static_cast<ssize_t>(sizeof mark_))
-      fail("cannot write the watermark", errno);
-    if (sync_ && ::fdatasync(mark_file_.get()) != 0) fail("cannot sync the watermark", errno);
-    dirty_ = false;
-  }
+  void flush() { publish(page_, offset_); }
 
   [[nodiscard]] const Watermark& watermark() const noexcept { return mark_; }
 
  private:
+  // The mark names the next page: a recorder that continues from it need not find this page's end again.
+  void next_page() {
+    publish(page_ + 1, 0);
+    mapping_.reset();
+    out_.reset();
+    ++page_;
+    offset_ = 0;
+    page_done_ = false;
+  }
+  void publish(std::uint64_t page, std::uint64_t offset) {
+    if (!dirty_) return;
+    if (sync_ && ::fdatasync(out_.get()) != 0) fail("cannot sync", errno);
+    // Kept only once written: a failed write is tried again in the same slot, never in the good one.
+    Watermark next = mark_;
+    next.magic = Watermark::kWatermarkMagic;
+    ++next.generation;
+    next.page = page;
+    next.offset = offset;
+    next.synced = sync_ ? 1 : 0;
+    next.crc = next.compute_crc();
+    if (!mark_file_.valid()) {
+      mark_file_ = FileDescriptor(::open((target_ + "/watermark").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+      if (!mark_file_.valid()) fail("cannot create the watermark", errno);
+      sync_directory();
+    }
+    const auto at = static_cast<off_t>((next.generation % 2) * 512);
+    if (::pwrite(mark_file_.get(), &next, sizeof next, at) != static_cast<ssize_t>(sizeof next))
+      fail("cannot write the watermark", errno, sizeof next);
+    if (sync_ && ::fdatasync(mark_file_.get()) != 0) fail("cannot sync the watermark", errno);
+    mark_ = next;
+    dirty_ = false;
+  }
   bool open_page() {
     if (page_ == 0) {
       const auto pages = source_.pages();
@@ -142,14 +149,21 @@ class StreamRecorder {
     // Sparse to its full size: what is not recorded reads as zero, "nothing yet".
     if (::ftruncate(out_.get(), static_cast<off_t>(opened.mapping->header().page_bytes)) != 0)
       fail("cannot size a page", errno);
-    mapping_ = std::move(opened.mapping);
-    path_ = std::move(opened.path);
+    sync_directory();
     if (offset_ < kPageHeaderBytes) {
-      write_all(mapping_->base(), kPageHeaderBytes, 0);
+      write_all(opened.mapping->base(), kPageHeaderBytes, 0);
       offset_ = kPageHeaderBytes;
       dirty_ = true;
     }
+    mapping_ = std::move(opened.mapping);
+    path_ = std::move(opened.path);
     return true;
+  }
+  // A file that was synced is found again only when its name was, too.
+  void sync_directory() {
+    if (!sync_) return;
+    const FileDescriptor d(::open(target_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!d.valid() || ::fsync(d.get()) != 0) fail("cannot sync the directory", errno);
   }
   void write_all(const std::byte* from, std::uint64_t n, std::uint64_t at) {
     while (n > 0) {
@@ -180,6 +194,7 @@ class StreamRecorder {
   std::string target_;
   bool sync_;
   bool dirty_ = false;
+  bool page_done_ = false;  // its end is copied, its mark is not yet published
   Watermark mark_;
   std::uint64_t page_ = 0;
   std::uint64_t offset_ = 0;

@@ -205,10 +205,8 @@ class StreamWriter final : private PageHelper::Client {
   void recover(std::uint64_t& last) {
     for (;;) {
       const std::string path = dir_ + "/" + page_name(last);
-      FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-      if (!fd.valid())
-        throw JournalError(ErrorKind::kSystem, path + ": cannot open: " + std::strerror(errno), path);
-      auto probe = map_page_for_reading(path);
+      const auto probe = map_page_for_reading(path);
+      if (!probe) throw JournalError(ErrorKind::kSystem, path + ": cannot open: " + std::strerror(ENOENT), path);
       const PageState state = check_page_header(probe->base(), probe->bytes(), path, last);
       const PageHeader& h = probe->header();
       if (h.stream_id != id_.stream_id)
@@ -219,17 +217,10 @@ class StreamWriter final : private PageHelper::Client {
         if (--last == 0) return;
         continue;
       }
+      if (last > 1) finish_page(last - 1, h.first_seq);
       const PageScan s = scan_page(probe->base(), probe->bytes());
       Recovery r{s.next_seq - 1, 0, last, s.valid_end, s.finding};
-      if (::ftruncate(fd.get(), static_cast<off_t>(h.page_bytes)) != 0 ||
-          ::fallocate(fd.get(), 0, 0, static_cast<off_t>(h.page_bytes)) != 0) {
-        JournalError e(ErrorKind::kFull, path + ": no space to recover this page", path);
-        e.bytes_needed = h.page_bytes;
-        throw e;
-      }
-      void* p = ::mmap(nullptr, h.page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-      if (p == MAP_FAILED) throw JournalError(ErrorKind::kSystem, path + ": cannot map: " + std::strerror(errno), path);
-      page_ = std::make_shared<Mapping>(static_cast<std::byte*>(p), h.page_bytes);
+      page_ = map_for_writing(path, h.page_bytes);
       base_ = page_->base();
       if (s.finding != Finding::kPageEnd) {
         for (std::uint64_t i = h.page_bytes; i > s.valid_end; --i) {
@@ -246,6 +237,37 @@ class StreamWriter final : private PageHelper::Client {
       recovery_ = r;
       return;
     }
+  }
+
+  // A writer killed after it started a page and before it ended the one in front left that one open:
+  // its readers would wait there for ever.
+  void finish_page(std::uint64_t number, std::uint64_t next_first_seq) {
+    const std::string path = dir_ + "/" + page_name(number);
+    const auto probe = map_page_for_reading(path);
+    if (!probe || check_page_header(probe->base(), probe->bytes(), path, number) != PageState::kStarted) return;
+    const PageScan s = scan_page(probe->base(), probe->bytes());
+    if (s.finding != Finding::kNone || s.next_seq != next_first_seq) return;
+    page_ = map_for_writing(path, probe->header().page_bytes);
+    base_ = page_->base();
+    next_seq_ = s.next_seq;
+    offset_ = s.valid_end;
+    clear_tail();
+    end_page();
+  }
+
+  [[nodiscard]] static std::shared_ptr<Mapping> map_for_writing(const std::string& path, std::uint64_t bytes) {
+    FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!fd.valid()) throw JournalError(ErrorKind::kSystem, path + ": cannot open: " + std::strerror(errno), path);
+    if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
+        ::fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) != 0) {
+      JournalError e(ErrorKind::kFull,
+                     path + ": no space to recover this page, " + std::to_string(bytes) + " bytes needed", path);
+      e.bytes_needed = bytes;
+      throw e;
+    }
+    void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    if (p == MAP_FAILED) throw JournalError(ErrorKind::kSystem, path + ": cannot map: " + std::strerror(errno), path);
+    return std::make_shared<Mapping>(static_cast<std::byte*>(p), bytes);
   }
 
   void begin_first_page(std::uint64_t number) {
@@ -273,8 +295,12 @@ class StreamWriter final : private PageHelper::Client {
     f.type = static_cast<std::uint16_t>(FrameType::kPageEnd);
     f.schema = 1;
     f.stream_id = static_cast<std::uint16_t>(id_.stream_id);
-    if (offset_ + kPageEndBytes + 8 <= page_->bytes()) clear_word(base_ + offset_ + kPageEndBytes);
     publish(base_ + offset_, kPageEndBytes);
+  }
+  // What an abandoned reserve() left behind the end-of-page frame: nothing may follow it.
+  void clear_tail() noexcept {
+    const std::uint64_t from = offset_ + kPageEndBytes;
+    std::memset(base_ + from, 0, page_->bytes() - from);
   }
 
   void enter(std::shared_ptr<Mapping> page, std::uint64_t number) noexcept {
@@ -303,6 +329,7 @@ class StreamWriter final : private PageHelper::Client {
       if (state != Next::kReady) {
         ++roll_waits_;
         if (options_.block != nullptr) options_.block->set(Counter::kRollWaits, roll_waits_);
+        options_.helper->hurry();
       }
       while ((state = static_cast<Next>(next_state_.load(std::memory_order_acquire))) == Next::kRequested)
         ::sched_yield();
@@ -313,6 +340,7 @@ class StreamWriter final : private PageHelper::Client {
       return false;  // asked again at the next append
     }
     start_page(*next_);
+    clear_tail();
     end_page();
     ++page_rolls_;
     if (options_.block != nullptr) options_.block->set(Counter::kPageRolls, page_rolls_);
@@ -352,9 +380,12 @@ class StreamWriter final : private PageHelper::Client {
       return;
     }
     // Against a lost wake-up: store, then look for waiters; a waiter registers, then looks at the
-    // word. All four are seq_cst, so at least one side sees the other.
+    // word. All four are seq_cst, so at least one side sees the other. The registration is taken with
+    // the wake: a reader that is slow to get its CPU is not woken again by every frame.
     commit.store(word, std::memory_order_seq_cst);
-    if (options_.control->waiters(id_.stream_id).load(std::memory_order_seq_cst) != 0) [[unlikely]] {
+    auto waiters = options_.control->waiters(id_.stream_id);
+    if (waiters.load(std::memory_order_seq_cst) != 0) [[unlikely]] {
+      waiters.exchange(0, std::memory_order_seq_cst);
       ::syscall(SYS_futex, at, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
       if (options_.block != nullptr) options_.block->add(Counter::kWakes);
     }

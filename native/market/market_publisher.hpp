@@ -54,7 +54,7 @@ class MarketPublisher {
     return publish(Counter::kTrades);
   }
 
-  // Updates `expected` .. `found` - 1 are missing: the instrument has no book until its next Depth.
+  // Updates `expected` .. `found` - 1 are missing: the instrument has no book until its next Depth with levels.
   [[nodiscard]] std::uint64_t gap(std::uint32_t instrument_id, std::uint64_t expected,
                                   std::uint64_t found) noexcept {
     auto* frame = writer_->reserve<FeedGap>(FrameType::kFeedGap);

@@ -96,7 +96,7 @@ class Accounting(msgspec.Struct):
 
 
 def accounting_lines(accounting: Accounting, instruments: Iterable[PriceFormat]) -> list[str]:
-    """The accounting as a person reads it: the lines and where they went, then the last touch of each book."""
+    """The accounting as a person reads it: where the lines went, then the last touch of each book."""
     of_all = "" if accounting.accounted == accounting.lines else f" of {accounting.lines:,}"
     went = [f"{accounting.published.get(kind, 0):,} {words}" for kind, words in _PUBLISHED.items()]
     went += [f"{count:,} skipped: {reason}" for reason, count in sorted(accounting.skipped.items())]

@@ -253,7 +253,9 @@ class BinanceRecording:
         if verdict is Verdict.GAP:
             accounting.buffered += 1
             accounting.gaps += 1
-            return GapEvent(received.line, book.instrument_id, self._receive_time, book.expected, book.found)
+            return GapEvent(
+                received.line, book.instrument_id, self._receive_time, book.expected, book.found, book.book
+            )
         accounting.skip(verdict.value)  # DISCARDED: this one waits in the place of the oldest
         return None
 

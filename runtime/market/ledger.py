@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...journal import Batch, Frame, decode
 from ...journal.format import FrameType, OrderAction, Reason, ReportStatus, Side
+from ..units import INT64_MAX
 from .instruments import InstrumentTable
-from .order_tracker import OrderTracker
+from .order_tracker import FILL_FIELDS, INPUT_FIELDS, REPORT_FIELDS, OrderTracker
 from .orders import OrderStatus
 from .positions import Position
 
@@ -36,51 +37,10 @@ _BUY: Final = int(Side.BUY)
 
 LEDGER_TYPES: Final = ("depth", "order_input", "order_report", "fill")
 
-# What OrderTracker.on_input, on_report and on_fill take, in their order.
-_FIELDS: Final[dict[int, tuple[str, ...]]] = {
-    _INPUT: (
-        "stream_id",
-        "seq",
-        "order_id",
-        "instrument_id",
-        "action",
-        "side",
-        "order_type",
-        "time_in_force",
-        "price",
-        "quantity",
-        "request_id",
-    ),
-    _REPORT: (
-        "stream_id",
-        "seq",
-        "order_id",
-        "instrument_id",
-        "status",
-        "side",
-        "reason",
-        "price",
-        "quantity",
-        "filled",
-        "request_id",
-        "action",
-    ),
-    _FILL: (
-        "stream_id",
-        "seq",
-        "order_id",
-        "exec_id",
-        "instrument_id",
-        "side",
-        "price",
-        "quantity",
-        "filled",
-        "fee",
-    ),
-}
-_INPUT_VALUES: Final = attrgetter(*_FIELDS[_INPUT])
-_REPORT_VALUES: Final = attrgetter(*_FIELDS[_REPORT])
-_FILL_VALUES: Final = attrgetter(*_FIELDS[_FILL])
+_FIELDS: Final = {_INPUT: INPUT_FIELDS, _REPORT: REPORT_FIELDS, _FILL: FILL_FIELDS}
+_INPUT_VALUES: Final = attrgetter(*INPUT_FIELDS)
+_REPORT_VALUES: Final = attrgetter(*REPORT_FIELDS)
+_FILL_VALUES: Final = attrgetter(*FILL_FIELDS)
 _NAMES: Final = {_INPUT: "order_input", _REPORT: "order_report", _FILL: "fill"}
 
 _Row = tuple[int, ...]
@@ -153,16 +113,20 @@ class Ledger:
             rest = (values[name] for name in _FIELDS[kind][2:])
             self._apply_row(kind, (frame.stream_id, frame.seq, *rest))
 
-    def apply_batch(self, batch: Batch) -> None:
-        """Take in a batch of frames, in its order."""
-        headers = batch.headers
+    def apply_batch(self, batch: Batch, until_ns: int = INT64_MAX) -> None:
+        """Take in a batch of frames, in its order; of those, what was written by `until_ns` (gen_time)."""
+        headers = batch.headers[batch.headers["gen_time"] <= until_ns]
         self.frames += len(headers)
-        self._apply_depths(batch)
+        self._apply_depths(batch, until_ns)
         kinds = headers["type"]
         kinds = kinds[(kinds >= _INPUT) & (kinds <= _FILL)].tolist()
         if not kinds:
             return
-        rows = {kind: iter(batch.rows(name)[list(_FIELDS[kind])].tolist()) for kind, name in _NAMES.items()}
+        rows = {}
+        for kind, name in _NAMES.items():
+            chosen = batch.rows(name)
+            chosen = chosen[chosen["gen_time"] <= until_ns]
+            rows[kind] = iter(chosen[list(_FIELDS[kind])].tolist())
         for kind in kinds:
             self._apply_row(kind, next(rows[kind]))
 
@@ -242,10 +206,11 @@ class Ledger:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _apply_depths(self, batch: Batch) -> None:
+    def _apply_depths(self, batch: Batch, until_ns: int) -> None:
         import numpy as np
 
         rows = batch.rows("depth")
+        rows = rows[rows["gen_time"] <= until_ns]
         if len(rows) == 0:
             return
         self.depths += len(rows)

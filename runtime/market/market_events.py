@@ -62,13 +62,17 @@ class TradeEvent(msgspec.Struct, gc=False):
 
 
 class GapEvent(msgspec.Struct, gc=False):
-    """Updates `expected` .. `found` - 1 are missing; no DepthEvent follows until the next snapshot."""
+    """Updates `expected` .. `found` - 1 are missing; no DepthEvent follows until the next snapshot.
+
+    `book` is the live one, now empty.
+    """
 
     line: int
     instrument_id: int
     receive_time: int
     expected: int
     found: int
+    book: L2Book
 
     kind: ClassVar[str] = ""  # its line is still to be published or skipped
 

@@ -17,7 +17,7 @@ from .exec_ids import ExecIds
 from .instruments import Instrument, unknown_instrument
 from .orders import Order, OrderStatus
 
-__all__ = ["IMPOSSIBLE_KINDS", "OrderTracker"]
+__all__ = ["FILL_FIELDS", "IMPOSSIBLE_KINDS", "INPUT_FIELDS", "REPORT_FIELDS", "OrderTracker"]
 
 # Comparing plain ints costs half of comparing enum members, and these run per frame.
 _NEW: Final = int(OrderAction.NEW)
@@ -44,6 +44,21 @@ IMPOSSIBLE_KINDS: Final = (
     "repeated_order_id",
 )
 _EXAMPLES_MAX: Final = 20
+
+# The fields of a frame that on_input, on_report and on_fill take, in their order.
+_PLACE: Final = ("stream_id", "seq", "order_id")
+INPUT_FIELDS: Final = (
+    *_PLACE,
+    *("instrument_id", "action", "side", "order_type", "time_in_force", "price", "quantity", "request_id"),
+)
+REPORT_FIELDS: Final = (
+    *_PLACE,
+    *("instrument_id", "status", "side", "reason", "price", "quantity", "filled", "request_id", "action"),
+)
+FILL_FIELDS: Final = (
+    *_PLACE,
+    *("exec_id", "instrument_id", "side", "price", "quantity", "filled", "fee"),
+)
 
 
 class OrderTracker:

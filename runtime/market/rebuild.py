@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any, Final
 
 from ...journal import Journal, decode
+from ..units import INT64_MAX
 from .instruments import InstrumentTable, unknown_instrument
 from .ledger import LEDGER_TYPES, Ledger
 from .positions import show_position
@@ -18,15 +20,21 @@ BATCH_FRAMES: Final = 65_536
 def rebuild(run_dir: str | Path, *, keep_done: int | None = 0) -> Ledger:
     """The ledger of a run from its journal alone, live pages included while it runs.
 
+    Of a run that still writes, what it had written when this was called: everything up to that moment is
+    there to be read, causes included, while what comes later could be seen without its cause, and has no end.
+
     Raises what `Journal.open` and its readers raise: `RunNotFound`, `JournalCorrupt` and their like.
     """
     journal = Journal.open(run_dir)
     ledger = Ledger(
         InstrumentTable.from_manifest(journal.manifest.get("instruments", ())), keep_done=keep_done
     )
+    until_ns = INT64_MAX if journal.live_dir is None else time.monotonic_ns()
     with journal.reader(types=LEDGER_TYPES) as reader:
         for batch in reader.batches(BATCH_FRAMES):
-            ledger.apply_batch(batch)
+            ledger.apply_batch(batch, until_ns)
+            if batch.headers["gen_time"][-1] > until_ns:
+                break
     return ledger
 
 

@@ -49,7 +49,7 @@ class Publisher(Protocol):
         """One execution."""
 
     def gap(self, instrument_id: int, expected: int, found: int, /) -> int:
-        """Updates are missing; the book is not valid until the next depth."""
+        """Updates are missing; the book is not valid until the next depth with levels."""
 
 
 def play(
@@ -62,6 +62,9 @@ def play(
     beat_events: int = 64,
 ) -> bool:
     """Publish every event of `recording` when it is due; True at its end, False when stopped before.
+
+    A gap is two frames: the feed_gap, and a depth without levels, which ends the validity of the book for
+    whoever only looks at depths.
 
     `beat` is called every `beat_events` events (heartbeats, counters). With `lockstep` each frame is waited
     for before the next line is looked at. Raises what the recording and the publisher raise.
@@ -107,4 +110,7 @@ def _publish(publisher: Publisher, event: Event) -> int:
         return publisher.depth(
             event.instrument_id, event.exchange_time, event.receive_time, event.update_id, event.book
         )
-    return publisher.gap(event.instrument_id, event.expected, event.found)
+    publisher.gap(event.instrument_id, event.expected, event.found)
+    # A depth without levels: a venue that went on filling at the last touch would trade against a market
+    # that nobody has seen.
+    return publisher.depth(event.instrument_id, 0, event.receive_time, event.expected - 1, event.book)

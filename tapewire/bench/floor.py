@@ -33,7 +33,10 @@ _NUMBERS = itertools.count(1)
 
 
 class FloorPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the floor. `cpus` maps each role (md, strategy, td) to its CPUs; empty is unpinned."""
+    """One run of the floor. `cpus` maps each role (md, strategy, td) to its CPUs; empty is unpinned.
+
+    `linger_ns` 0 is the floor proper; otherwise its publisher yields that long before it sleeps.
+    """
 
     events: int
     every: int
@@ -41,6 +44,7 @@ class FloorPlan(msgspec.Struct, frozen=True, kw_only=True):
     poisson: bool
     seed: int
     cpus: dict[str, tuple[int, ...]]
+    linger_ns: int = 0
 
 
 class FloorSample:
@@ -88,7 +92,7 @@ def run_floor(plan: FloorPlan, directory: Path = Path("/dev/shm")) -> FloorSampl
 
 
 def _spawn(role: str, path: Path, plan: FloorPlan) -> subprocess.Popen[str]:
-    numbers = (plan.events, plan.every, plan.interval_ns, int(plan.poisson), plan.seed)
+    numbers = (plan.events, plan.every, plan.interval_ns, int(plan.poisson), plan.seed, plan.linger_ns)
     pins = ",".join(map(str, plan.cpus.get(role, ()))) or "any"
     return subprocess.Popen(
         [sys.executable, "-m", "tapewire.bench.floor", role, str(path), *map(str, numbers), pins],
@@ -107,6 +111,8 @@ def _sample(path: Path, plan: FloorPlan) -> FloorSample:
     data = path.read_bytes()
 
     def column(what: str, count: int, at: int) -> Ints:
+        if count == 0:
+            return np.empty(0, np.dtype("<i8"))
         shape, stride = (count,), (layout[f"{what}_bytes"],)
         return np.ndarray(shape, np.dtype("<i8"), data, layout[f"{what}_offset"] + at, stride).copy()
 
@@ -121,12 +127,12 @@ def _sample(path: Path, plan: FloorPlan) -> FloorSample:
 
 
 def run_role(arguments: Sequence[str]) -> None:
-    """Be one role: ROLE PATH EVENTS EVERY INTERVAL_NS POISSON SEED CPUS."""
-    role, path, events, every, interval_ns, poisson, seed, cpus = arguments
+    """Be one role: ROLE PATH EVENTS EVERY INTERVAL_NS POISSON SEED LINGER_NS CPUS."""
+    role, path, events, every, interval_ns, poisson, seed, linger_ns, cpus = arguments
     if cpus != "any":
         os.sched_setaffinity(0, [int(cpu) for cpu in cpus.split(",")])
     relay = {"md": _native.floor_md, "strategy": _native.floor_strategy, "td": _native.floor_td}[role]
-    relay(path, int(events), int(every), int(interval_ns), poisson == "1", int(seed))
+    relay(path, int(events), int(every), int(interval_ns), poisson == "1", int(seed), int(linger_ns))
 
 
 if __name__ == "__main__":

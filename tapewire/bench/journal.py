@@ -114,7 +114,10 @@ def measure_journal(
             "input": frames,
             "kept": frames,
         },
-        floor={key: _median(floors, key) for key in floors[0]},
+        floor={
+            **{key: _median(floors, floor_key) for key, floor_key in _FLOOR_OF.items()},
+            "append_payload_only_ns": _median(floors, "append_payload_only_ns"),
+        },
         ratio=ratio_json(ratios),
         rejected={},
     )

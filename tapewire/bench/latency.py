@@ -25,6 +25,7 @@ from ..journal.errors import TapewireError
 from ..runtime.config import StrategyConfig, SyntheticFeedConfig, Topology
 from ..runtime.effective import pinned_cpus
 from ..runtime.environment import capture, load_average
+from ..runtime.errors import ConfigError
 from ..runtime.launch import launch
 from ..runtime.rundir import RunDir, create_run
 from ..runtime.topology import load_topology
@@ -41,7 +42,11 @@ _FLOOR_ROLES = {"md": "market_data", "strategy": "strategy", "td": "trade_gatewa
 
 @dataclass(frozen=True)
 class LatencyOptions:
-    """What to measure. `wait` replaces the wait policy of strategy and venue, None keeps the topology's."""
+    """What to measure. `wait` replaces the wait policy of strategy and venue, None keeps the topology's.
+
+    `lingering_floor` adds a second floor whose publisher lingers as ours does: what our code adds to the
+    same schedule.
+    """
 
     runs: int = 5
     events: int = 5000
@@ -50,6 +55,7 @@ class LatencyOptions:
     arrivals: Literal["constant", "poisson"] = "constant"
     warmup: int = 100
     wait: str | None = None
+    lingering_floor: bool = False
     overrides: tuple[str, ...] = ()
 
     def topology(self) -> Topology:
@@ -86,6 +92,7 @@ class LatencyMeasurement:
     runs: list[RunAnalysis]
     floors: list[FloorRun]
     ratios: dict[str, PairedRatio]
+    lingering_ratios: dict[str, PairedRatio]
     run_dirs: list[Path]
 
 
@@ -99,14 +106,25 @@ def measure_latency(
     """
     topology = options.topology()
     plan = floor_plan(topology)
+    if plan.events // plan.every <= options.warmup:
+        raise ConfigError(
+            f"{plan.events} events give {plan.events // plan.every} orders, "
+            f"all of them within the warm-up of {options.warmup}",
+            where="bench latency",
+            hint="raise --events or lower --warmup",
+        )
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     before = load_average()
     floors: list[FloorRun] = []
+    lingering: list[FloorRun] = []
     analyses: list[Analysis] = []
     run_dirs: list[Path] = []
     for number in range(1, options.runs + 1):
         progress(f"floor {number} of {options.runs + 1}")
         floors.append(summarise_floor(run_floor(plan), options.warmup))
+        if options.lingering_floor:
+            progress(f"lingering floor {number} of {options.runs}")
+            lingering.append(summarise_floor(run_floor(lingering_plan(topology)), options.warmup))
         progress(f"run {number} of {options.runs}")
         run = create_run(base, f"{topology.name}-bench-{stamp}-{os.getpid()}-{number:02d}", topology)
         run_once(topology, run)
@@ -116,7 +134,7 @@ def measure_latency(
     floors.append(summarise_floor(run_floor(plan), options.warmup))
     progress("done")
     load = {"load_average_before": before, "load_average_after": load_average()}
-    return _measurement(options, topology, analyses, floors, run_dirs, load)
+    return _measurement(options, topology, analyses, floors, lingering, run_dirs, load)
 
 
 def run_once(topology: Topology, run: RunDir) -> None:
@@ -151,6 +169,11 @@ def floor_plan(topology: Topology) -> FloorPlan:
     )
 
 
+def lingering_plan(topology: Topology) -> FloorPlan:
+    """The floor with our feed's lingering."""
+    return msgspec.structs.replace(floor_plan(topology), linger_ns=topology.feed.linger_us * 1000)
+
+
 def summarise_floor(sample: FloorSample, warmup: int) -> FloorRun:
     """The floor's latencies, classified by the rules of `journal.cycles`."""
     stages: dict[str, npt.NDArray[np.int64]] = {stage: getattr(sample, f"{stage}_ns") for stage in STAGES}
@@ -174,19 +197,14 @@ def _measurement(
     topology: Topology,
     analyses: Sequence[Analysis],
     floors: list[FloorRun],
+    lingering: list[FloorRun],
     run_dirs: list[Path],
     load: dict[str, Any],
 ) -> LatencyMeasurement:
     whole = aggregate(analyses)
     ours = [run.stages["depth_to_report"] for run in whole.runs]
-    theirs = [floor.stages["depth_to_report"] for floor in floors]
-    pairs = list(zip(ours, theirs, strict=False))
-    if any(own is None or floor is None for own, floor in pairs):
-        raise TapewireError(
-            f"bench latency: a run kept no cycle; {options.events} events are too few "
-            f"for a warm-up of {options.warmup} cycles"
-        )
-    ratios = latency_ratios([own for own in ours if own], [floor for floor in theirs if floor])
+    ratios = latency_ratios(_present(ours), _present(_whole(floors)))
+    lingering_ratios = latency_ratios(_present(ours), _present(_whole(lingering))) if lingering else {}
     first = whole.runs[0]
     result = BenchResult(
         bench="latency",
@@ -207,9 +225,8 @@ def _measurement(
                 "rejected": analysis.accounts.rejected(),
                 "accounts": msgspec.to_builtins(analysis.accounts),
                 "stages": msgspec.to_builtins(analysis.stages),
-                "floor_before": msgspec.to_builtins(floor),
             }
-            for analysis, run_dir, floor in zip(whole.runs, run_dirs, floors, strict=False)
+            for analysis, run_dir in zip(whole.runs, run_dirs, strict=True)
         ],
         results={
             **whole.results,
@@ -217,18 +234,38 @@ def _measurement(
             "pooled": msgspec.to_builtins(whole.pooled),
         },
         floor={
-            "input": sum(floor.orders for floor in floors),
-            "kept": sum(floor.kept for floor in floors),
-            **medians(theirs),
-            "across_runs": msgspec.to_builtins(across_runs(theirs)),
-            "stages": {stage: medians([floor.stages[stage] for floor in floors]) for stage in STAGES},
-            "last": msgspec.to_builtins(floors[-1]),
-            "rejected": {
-                key: sum(int(getattr(floor, key)) for floor in floors)
-                for key in ("warmup", "negative", "overflow")
-            },
+            **_floor_json(floors),
+            **({"lingering": _floor_json(lingering)} if lingering else {}),
         },
-        ratio=ratio_json(ratios),
+        ratio={
+            **ratio_json(ratios),
+            **({"to_lingering_floor": ratio_json(lingering_ratios)} if lingering else {}),
+        },
         rejected=whole.rejected,
     )
-    return LatencyMeasurement(result, whole.runs, floors, ratios, run_dirs)
+    return LatencyMeasurement(result, whole.runs, floors, ratios, lingering_ratios, run_dirs)
+
+
+def _whole(floors: Sequence[FloorRun]) -> list[Distribution | None]:
+    return [floor.stages["depth_to_report"] for floor in floors]
+
+
+def _present(runs: Sequence[Distribution | None]) -> list[Distribution]:
+    """All of them; raises TapewireError when one kept no cycle, since runs are compared in pairs."""
+    present = [run for run in runs if run is not None]
+    if len(present) < len(runs):
+        raise TapewireError("bench latency: a run kept no cycle; `tapewire analyze` tells where they went")
+    return present
+
+
+def _floor_json(floors: Sequence[FloorRun]) -> dict[str, Any]:
+    rejected = ("warmup", "negative", "overflow")
+    return {
+        "input": sum(floor.orders for floor in floors),
+        "kept": sum(floor.kept for floor in floors),
+        **medians(_whole(floors)),
+        "across_runs": msgspec.to_builtins(across_runs(_whole(floors))),
+        "stages": {stage: medians([floor.stages[stage] for floor in floors]) for stage in STAGES},
+        "rejected": {key: sum(int(getattr(floor, key)) for floor in floors) for key in rejected},
+        "runs": msgspec.to_builtins(list(floors)),
+    }

@@ -11,9 +11,10 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from ..journal.accounts import Accounts
 from ..journal.aggregate import Aggregate
 from ..journal.analysis import RunAnalysis
-from ..journal.cycles import STAGES, Accounts
+from ..journal.cycles import STAGES
 from ..journal.distribution import SUMMARY_KEYS, Distribution, Spread, across_runs, medians
 from ..journal.errors import TapewireError
 from .stats import PairedRatio
@@ -134,12 +135,13 @@ def print_ratios(
     ratios: Mapping[str, PairedRatio],
     ours: Mapping[str, float | None],
     floor: Mapping[str, float | None],
+    floor_name: str = "the relay floor",
 ) -> None:
     """Ours, the floor, their paired ratio with its interval, and how far floors lie apart themselves."""
     kind = next((ratio.interval_kind for ratio in ratios.values()), "range")
     pairs = max((ratio.pairs for ratio in ratios.values()), default=0)
     table = Table(
-        title=f"ratio to the relay floor, median of {pairs} paired runs",
+        title=f"ratio to {floor_name}, median of {pairs} paired runs",
         title_justify="left",
         caption="a ratio inside the floor-against-floor spread is not a difference",
         caption_justify="left",
@@ -167,7 +169,9 @@ def print_ratios(
 
 
 def print_pooled(console: Console, aggregate: Aggregate) -> None:
-    """Percentiles of all cycles of all runs thrown together, from histograms."""
+    """Percentiles of all cycles of all runs thrown together, from histograms; nothing without a cycle."""
+    if not any(aggregate.pooled.values()):
+        return
     table = Table(
         title=f"pooled over {len(aggregate.runs)} runs, from histograms (buckets within 1/128)",
         title_justify="left",
@@ -264,7 +268,7 @@ def print_costs(console: Console, result: BenchResult, ratios: Mapping[str, Pair
         table.add_row(
             _COSTS.get(key, key),
             number(ours),
-            number(ours / ratio.median) if key not in result.floor else number(result.floor[key]),
+            number(result.floor[key]),
             f"[bold]{number(ratio.median)}[/bold]",
             _interval(ratio.interval),
             _interval((spread[0], spread[2])) if spread is not None else "–",

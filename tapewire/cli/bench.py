@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 import rich_click
 
+from ..runtime.errors import ConfigError
 from .common import runs_dir_option
 
 if TYPE_CHECKING:
@@ -103,6 +104,11 @@ def bench() -> None:
     metavar="POLICY",
     help="Wait policy of strategy and venue instead of the topology's.",
 )
+@click.option(
+    "--lingering-floor",
+    is_flag=True,
+    help="Also a floor whose publisher lingers as ours does: the same schedule.",
+)
 @click.option("--quick", is_flag=True, help="3 runs of 3,000 events.")
 @_set_option
 @_json_option
@@ -116,6 +122,7 @@ def latency(
     arrivals: Literal["constant", "poisson"],
     warmup: int,
     wait: str | None,
+    lingering_floor: bool,
     quick: bool,
     overrides: tuple[str, ...],
     json_path: Path | None,
@@ -136,6 +143,7 @@ def latency(
 
     if quick:
         runs, events = 3, 3000
+    _check_targets(json_path, out / "result" if out is not None else None)
     options = LatencyOptions(
         runs=runs,
         events=events,
@@ -144,9 +152,10 @@ def latency(
         arrivals=arrivals,
         warmup=warmup,
         wait=wait,
+        lingering_floor=lingering_floor,
         overrides=overrides,
     )
-    with _progress(2 * runs + 2) as step:
+    with _progress((3 if lingering_floor else 2) * runs + 2) as step:
         measured = measure_latency(options, out or runs_base(runs_dir), progress=step)
     console = report.make_console()
     console.print(
@@ -157,6 +166,10 @@ def latency(
     report.print_across_runs(console, summaries, f"depth → first report over {runs} runs")
     report.print_stages(console, [run.stages for run in measured.runs])
     report.print_ratios(console, measured.ratios, measured.result.results, measured.result.floor)
+    if measured.lingering_ratios:
+        lingering = measured.result.floor["lingering"]
+        name = "the relay floor with a lingering publisher"
+        report.print_ratios(console, measured.lingering_ratios, measured.result.results, lingering, name)
     report.print_accounts(console, [run.accounts for run in measured.runs])
     report.print_policies(console, measured.runs[0])
     console.print("floor: yield on the same CPUs, pages pre-faulted, no lingering", highlight=False)
@@ -201,6 +214,7 @@ def journal(
     from ..bench import report
     from ..bench.journal import JournalOptions, measure_journal
 
+    _check_targets(json_path, out / "result" if out is not None else None)
     options = JournalOptions(runs=runs, rolls=rolls, frames=frames, page_bytes=page_bytes)
     with _progress(3 * runs) as step:
         result, ratios = measure_journal(options, progress=step)
@@ -236,6 +250,7 @@ def throughput(
     from ..bench.throughput import ThroughputOptions, measure_throughput
     from ..runtime.rundir import runs_base
 
+    _check_targets(json_path, out / "result" if out is not None else None)
     options = ThroughputOptions(events=events, runs=runs, overrides=overrides)
     with _progress(2 * runs + 1) as step:
         result, ratios = measure_throughput(options, out or runs_base(runs_dir), progress=step)
@@ -272,6 +287,7 @@ def startup(
     from ..bench.startup import StartupOptions, measure_startup
     from ..runtime.rundir import runs_base
 
+    _check_targets(json_path, out / "result" if out is not None else None)
     options = StartupOptions(runs=runs, overrides=overrides)
     with _progress(2 * runs + 1) as step:
         result, ratios = measure_startup(options, out or runs_base(runs_dir), progress=step)
@@ -290,17 +306,34 @@ def _progress(steps: int) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True, auto_refresh=False) as progress:
-        task = progress.add_task("", total=steps)
-        started = False
+    progress = Progress(console=Console(stderr=True), transient=True, auto_refresh=False)
+    task = progress.add_task("", total=steps)
 
-        def step(what: str) -> None:
-            nonlocal started
-            progress.update(task, description=what, advance=1 if started else 0)
-            progress.refresh()
-            started = True
+    def step(what: str) -> None:
+        progress.update(task, description=what, advance=1 if progress.live.is_started else 0)
+        progress.start()
+        progress.refresh()
 
+    try:
         yield step
+    finally:
+        if progress.live.is_started:
+            progress.stop()
+
+
+def _check_targets(*paths: Path | None) -> None:
+    """Refuse a result file that cannot be written before minutes are spent on the result."""
+    for path in paths:
+        if path is None:
+            continue
+        there = path.exists()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.open("ab").close()
+        except OSError as error:
+            raise ConfigError(f"cannot write {path}: {error.strerror}", where="--json") from error
+        if not there:
+            path.unlink()
 
 
 def _print_load(result: BenchResult) -> None:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import click
@@ -62,7 +63,13 @@ def print_table(
 def utc_text(realtime_ns: int) -> str:
     """UTC ns since 1970 as `2024-08-08T23:54:13.123456789Z`."""
     seconds, ns = divmod(int(realtime_ns), 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ns:09d}Z"
+    return f"{_second_text(seconds)}.{ns:09d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second_text(seconds: int) -> str:
+    # Frames of one second come together, and formatting a date costs more than all the rest of a row.
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def parse_utc(text: str, *, option: str) -> int:

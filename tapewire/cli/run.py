@@ -89,6 +89,8 @@ def run(
                 click.echo(error.tail, err=True)
             raise
         requests.deferred = True
+        for line in running.warnings:
+            click.echo(f"warning: {line}", err=True)
         result = _watch(running, requests, live=not (quiet or as_json))
     return _report(running, result, as_json=as_json)
 

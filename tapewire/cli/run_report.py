@@ -8,15 +8,20 @@ from typing import Any
 import click
 import msgspec
 
+from ..journal.errors import TapewireError
 from ..runtime.finish import RunSummary
 from ..runtime.launch import RunningRun, RunResult
 from ..runtime.rundir import RunDir
 from ..runtime.watch import tail_lines
+from .analyze import print_run_tables
+from .ledger import print_ledger_summary
 from .live_view import counters_table
 
 __all__ = ["as_dict", "print_report", "read_summary"]
 
 LOG_LINES = 12
+# The ledger is rebuilt frame by frame; beyond this the operator should ask for it.
+LEDGER_ORDERS_MAX = 100_000
 # Wide enough that a table written to a file or a pipe is never folded.
 PIPE_WIDTH = 200
 
@@ -60,8 +65,37 @@ def print_report(running: RunningRun, result: RunResult) -> None:
     if result.state == "masterless":
         return
     summary = read_summary(run)
-    if summary is not None:
-        console.print(counters_table(summary.processes))
+    if summary is None:
+        return
+    console.print(counters_table(summary.processes))
+    _print_input(running)
+    orders = sum(counters["orders"] for counters in summary.processes.values())
+    if orders == 0:
+        return
+    console.print()
+    try:
+        if orders <= LEDGER_ORDERS_MAX:
+            print_ledger_summary(run.path)
+        else:
+            console.print(f"positions and PnL: tapewire positions {running.name}")
+        console.print()
+        print_run_tables(run.path, console)
+    except TapewireError as error:
+        # A run that broke down may have recorded too little for it; that is no second failure.
+        console.print(f"no tables of this run: {error}", soft_wrap=True)
+
+
+def _print_input(running: RunningRun) -> None:
+    """What became of the recording's lines, where the run read one."""
+    from ..runtime.market.accounting import Accounting, accounting_lines
+
+    try:
+        accounting = msgspec.json.decode(running.run.input_path.read_bytes(), type=Accounting)
+    except (OSError, msgspec.DecodeError):
+        return
+    click.echo()
+    for line in accounting_lines(accounting, running.run.manifest().instrument_list()):
+        click.echo(line)
 
 
 def _read_json(run: RunDir) -> Any:

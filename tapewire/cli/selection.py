@@ -105,7 +105,9 @@ def _type(name: str) -> int:
     except KeyError:
         known = [known for known, number in TYPE_IDS.items() if number < FrameType.USER]
         raise ConfigError(
-            f"unknown frame type {name!r}", where="--type", hint=f"{choice_hint(name, known)}, user1000 to user65534"
+            f"unknown frame type {name!r}",
+            where="--type",
+            hint=f"{choice_hint(name, known)}, user1000 to user65534",
         ) from None
 
 

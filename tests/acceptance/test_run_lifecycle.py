@@ -21,7 +21,8 @@ from typing import Any
 
 import pytest
 
-from tapewire.journal import Journal
+from tapewire.journal import Journal, decode
+from tapewire.journal.format import Reason, ReportStatus
 from tapewire.runtime.control_plane import socket_path
 from tapewire.runtime.environment import process_alive
 from tapewire.runtime.manifest import Manifest
@@ -82,18 +83,31 @@ class Bench:
     def run(self, *arguments: str, name: str | None = None) -> tuple[str, subprocess.Popen[str]]:
         """Start `tapewire run` and return when the run is up."""
         name = name or self.name()
-        process = subprocess.Popen(
-            [*CLI, "run", str(self.topology), "--name", name, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=self._env(),
-            cwd=self.base,
-        )
+        # Into files: a pipe that nobody reads until the end could fill.
+        with open(self.output(name), "w") as out, open(self.errors(name), "w") as err:
+            process = subprocess.Popen(
+                [*CLI, "run", str(self.topology), "--name", name, *arguments],
+                stdout=out,
+                stderr=err,
+                text=True,
+                env=self._env(),
+                cwd=self.base,
+            )
         self.started.append(process)
-        until(lambda: self.state(name) == "running" or process.poll() is not None)
-        assert process.poll() is None, process.communicate()
+        until(lambda: "is up" in self.errors(name).read_text() or process.poll() is not None)
+        assert process.poll() is None, self.errors(name).read_text()
         return name, process
+
+    def output(self, name: str) -> Path:
+        return self.base.parent / f"{name}.out"
+
+    def errors(self, name: str) -> Path:
+        return self.base.parent / f"{name}.err"
+
+    def finish(self, name: str, process: subprocess.Popen[str]) -> tuple[int, str, str]:
+        """Exit status, output and error output of a `run`, when it has ended."""
+        status = process.wait(30)
+        return status, self.output(name).read_text(), self.errors(name).read_text()
 
     def _env(self) -> dict[str, str]:
         return {**os.environ, "TAPEWIRE_RUNS": str(self.base)}
@@ -145,7 +159,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         for process in bench.started:
             if process.poll() is None:
                 process.kill()
-            process.communicate()
+            process.wait()
         for manifest in bench.manifests():
             for pid in alive_pids(manifest):
                 os.kill(pid, signal.SIGKILL)
@@ -169,14 +183,9 @@ def leftovers(bench: Bench) -> list[str]:
     return found
 
 
-def finish(process: subprocess.Popen[str], timeout_s: float = 30) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=timeout_s)
-    return process.returncode, out, err
-
-
 def test_a_run_for_a_while(bench: Bench) -> None:
     name, process = bench.run("--for", "1s")
-    status, out, err = finish(process)
+    status, out, err = bench.finish(name, process)
     assert status == 0, err
     assert f"run {name}: stopped" in out
     assert str(bench.base / name) in out
@@ -214,7 +223,7 @@ def test_the_end_of_the_input_ends_the_run_and_nothing_is_lost(bench: Bench) -> 
 def test_a_killed_child_is_reported_by_name(bench: Bench, child: str) -> None:
     name, process = bench.run()
     bench.kill(name, child)
-    status, out, err = finish(process)
+    status, out, err = bench.finish(name, process)
     assert status == 1
     assert f"error: process {child} was killed by SIGKILL" in err
     assert f"{child}.log" in err
@@ -229,7 +238,7 @@ def test_a_child_that_may_die_does_not_end_the_run(bench: Bench) -> None:
     until(lambda: bench.manifest(name).processes["ledger"].exit_code == -9)
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    status, _, err = finish(process)
+    status, _, err = bench.finish(name, process)
     assert (status, bench.state(name)) == (1, "stopped")
     assert "error: process ledger was killed by SIGKILL" in err
 
@@ -238,7 +247,7 @@ def test_a_child_that_may_die_does_not_end_the_run(bench: Bench) -> None:
 def test_a_signal_to_the_command_line_stops_the_run_in_order(bench: Bench, number: signal.Signals) -> None:
     name, process = bench.run()
     process.send_signal(number)
-    status, _, err = finish(process)
+    status, _, err = bench.finish(name, process)
     assert status == 0, err
     assert bench.state(name) == "stopped"
     assert all(p.exit_code == 0 for p in bench.manifest(name).processes.values())
@@ -295,7 +304,7 @@ def test_a_run_for_a_while_ends_without_its_command_line(bench: Bench) -> None:
 def test_with_master_killed_data_flows_on_and_stop_works(bench: Bench) -> None:
     name, process = bench.run()
     bench.kill(name, "master")
-    status, _, err = finish(process)
+    status, _, err = bench.finish(name, process)
     assert status == 1
     assert f"tapewire stop {name}" in err
     time.sleep(0.5)
@@ -316,7 +325,7 @@ def test_with_master_and_a_child_killed_stop_reports_the_child(bench: Bench) -> 
     name, process = bench.run()
     bench.kill(name, "master")
     bench.kill(name, "strategy")
-    finish(process)
+    bench.finish(name, process)
     stopped = bench.cli("stop", name)
     assert stopped.returncode == 1
     assert "process strategy did not end by itself" in stopped.stderr
@@ -334,7 +343,7 @@ def test_two_runs_of_one_name(bench: Bench) -> None:
     assert not (bench.base / "other" / name).exists()
     assert len(bench.manifest(name).alive_processes()) == 5
     process.send_signal(signal.SIGTERM)
-    assert finish(process)[0] == 0
+    assert bench.finish(name, process)[0] == 0
     third = bench.cli("run", str(bench.topology), "--name", name)
     assert third.returncode == 2
     assert "--name" in third.stderr
@@ -358,7 +367,6 @@ def test_after_a_kill_of_everything_prune_clears_the_name(bench: Bench) -> None:
     assert manifest.live_dir in pruned.stdout
     assert bench.state(name) == "failed"
     assert bench.recorded(name, "md") > 0
-    socket_path(bench.base / name).with_suffix(".lock").unlink(missing_ok=True)
 
 
 def test_stop_of_a_crashed_run_records_the_rest(bench: Bench) -> None:
@@ -459,6 +467,98 @@ def test_no_space_later_in_the_run_directory(bench: Bench, tmp_path: Path) -> No
     assert "bytes" in errors[0]
 
 
+STRATEGY = """
+import sys, time
+from tapewire import Strategy
+
+if sys.argv[0].endswith("processes/__main__.py"):
+    time.sleep({sleep_s})
+
+class Mine(Strategy):
+    def on_depth(self, depth):
+        if depth.seq >= {fail_at}:
+            raise ValueError("not what I expected")
+"""
+
+
+def python_strategy(bench: Bench, *, sleep_s: float = 0.0, fail_at: int = 2**62) -> tuple[str, ...]:
+    """Options for a strategy that is slow to start, or fails at a depth."""
+    path = bench.base.parent / "mine.py"
+    path.write_text(STRATEGY.format(sleep_s=sleep_s, fail_at=fail_at))
+    return ("--set", f"processes.strategy.strategy={path}:Mine", "--set", "processes.strategy.params={}")
+
+
+def test_a_failing_strategy_shows_where(bench: Bench) -> None:
+    name = bench.name()
+    done = bench.cli("run", str(bench.topology), "--name", name, *python_strategy(bench, fail_at=50))
+    assert done.returncode == 1
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: process strategy")]
+    assert "mine.py: line 11" in error
+    assert "ValueError: not what I expected" in error
+    assert "frame 50" in error
+    # The end of its log has the traceback of the user's code.
+    assert 'raise ValueError("not what I expected")' in done.stderr
+    assert bench.state(name) == "failed"
+
+
+def test_a_start_that_takes_too_long_names_who_is_missing(bench: Bench) -> None:
+    slow = python_strategy(bench, sleep_s=30)
+    done = bench.cli("run", str(bench.topology), *slow, "--set", "run.start_timeout_s=2.0")
+    assert done.returncode == 1
+    assert "error: not ready after 2 s: strategy" in done.stderr
+    assert list(bench.base.iterdir()) == []
+
+
+def test_a_master_killed_while_starting_takes_its_children_along(bench: Bench) -> None:
+    name = bench.name()
+    process = subprocess.Popen(
+        [*CLI, "run", str(bench.topology), "--name", name, *python_strategy(bench, sleep_s=5)],
+        stderr=subprocess.PIPE,
+        env=bench._env(),
+        text=True,
+    )
+    until(lambda: bench.state(name) == "starting" and bench.manifest(name).processes["td"].pid > 0)
+    manifest = bench.manifest(name)
+    bench.kill(name, "master")
+    assert process.wait(30) == 1
+    assert "master was killed by SIGKILL before the run was up" in process.communicate()[1]
+    assert alive_pids(manifest) == []
+    assert not Path(manifest.live_dir).exists()
+    assert list(bench.base.iterdir()) == []
+    assert not Path(manifest.control_socket).exists()
+
+
+def test_the_venue_cancels_the_orders_of_a_killed_strategy(bench: Bench) -> None:
+    spread = {
+        "processes.strategy.strategy": "tapewire.examples.spread_quoting:SpreadQuoting",
+        "processes.strategy.params": '{ size = "0.001", offset_ticks = 50 }',
+        "processes.strategy.on_exit": "continue",
+    }
+    options = [word for key, value in spread.items() for word in ("--set", f"{key}={value}")]
+    name, process = bench.run(*options)
+    time.sleep(1.0)
+    bench.kill(name, "strategy")
+    until(lambda: bench.manifest(name).processes["strategy"].exit_code == -9)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    assert bench.finish(name, process)[0] == 1
+    with Journal.open(bench.base / name) as journal:
+        reports = [decode(frame) for frame in journal.reader(streams=["td"], types=["order_report"])]
+    cancelled = [r for r in reports if r["reason"] == Reason.STRATEGY_FAILED]
+    assert len(cancelled) == 2  # a quote on each side
+    assert all(r["status"] == ReportStatus.CANCELLED for r in cancelled)
+    assert bench.summary(name)["processes"]["td"]["open_orders"] == 0
+
+
+def test_what_the_system_refuses_is_said(bench: Bench) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("nothing is refused to root")
+    name, process = bench.run("--for", "500ms", "--set", "processes.md.nice=-5")
+    status, _, err = bench.finish(name, process)
+    assert status == 0
+    assert "warning: process md: nice -5" in err
+
+
 def test_private_memory_of_each_process(bench: Bench) -> None:
     name, process = bench.run()
     until(lambda: bench.manifest(name).state == "running")
@@ -470,5 +570,5 @@ def test_private_memory_of_each_process(bench: Bench) -> None:
         (line,) = [line for line in status.splitlines() if line.startswith("RssAnon:")]
         private[process_name] = int(line.split()[1]) / 1024
     process.send_signal(signal.SIGTERM)
-    assert finish(process)[0] == 0
+    assert bench.finish(name, process)[0] == 0
     assert max(private.values()) <= 40, private

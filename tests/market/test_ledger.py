@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tapewire import _native
+from tapewire.cli import run_cli
 from tapewire.journal import Journal, Writer, decode
 from tapewire.journal.errors import RunNotFound
 from tapewire.journal.format import Liquidity, OrderAction, Reason, ReportStatus, Side, encode_payload
@@ -336,3 +338,58 @@ def test_a_million_books_and_their_orders_take_seconds(tmp_path: Path) -> None:
     assert ledger.tracker.impossible_total == 0
     print(f"{books} depths, {books // every} orders: {took_s:.2f} s")
     assert took_s < 10 / 10 * 2  # a busy machine is half as fast as a quiet one
+
+
+# -- the command line --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def finished(run: Run) -> Run:
+    a_story(run)
+    manifest = json.loads((run.directory / "manifest.json").read_text())
+    names = {"md": "market_data", "td": "trade_gateway", "one": "strategy", "two": "strategy"}
+    manifest |= {
+        "name": "story",
+        "run_id": 1,
+        "state": "finished",
+        "streams": [
+            {"id": number, "name": name, "process": name, "kind": "data"}
+            for number, name in enumerate(names, 1)
+        ],
+        "processes": {name: {"role": role} for name, role in names.items()},
+    }
+    (run.directory / "manifest.json").write_text(json.dumps(manifest))
+    return run
+
+
+def test_positions_command(finished: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["positions", str(finished.directory)]) == 0
+    out = capsys.readouterr().out
+    assert "rebuilt from its journal" in out
+    assert re.search(r"one +BTCUSDT +1\.00000 +101\.00 +104\.00 +2\.00 +3\.00 +0\.305 +4\.695 +3", out)
+    assert re.search(r"two +ETHUSDT +-3\.0000 +10\.00 +10\.50", out)
+    assert "refused or rejected: 1 off tick, 1 throttled" in out
+    assert "impossible frames: none" in out
+    assert run_cli(["positions", str(finished.directory), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["source"], shown["positions"][0]["net"]) == ("journal", "4.695")
+
+
+def test_impossible_frames_are_printed(finished: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    finished.fill(ONE << 48 | 99, BUY, 100 * UNIT, UNIT)
+    assert run_cli(["positions", str(finished.directory)]) == 0
+    out = capsys.readouterr().out
+    assert "impossible frames: 1 fill without order" in out
+    assert "fill_without_order: stream td, frame 11, order 3:99" in out
+
+
+def test_orders_command(finished: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["orders", str(finished.directory), "--limit", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "6 finished and 1 working orders" in out
+    assert re.search(r"4:2 +two +ETHUSDT +buy +limit gtc +9\.00 +1\.0000 .* cancelled +strategy_failed", out)
+    assert "4 more" in out
+    assert run_cli(["orders", str(finished.directory), "--open", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [(order["status"], order["price"]) for order in shown["orders"]] == [("pending_new", "8.00")]
+    assert run_cli(["orders", str(finished.directory / "none")]) == 2

@@ -41,9 +41,9 @@ def test_frames_hold_what_the_recording_said(
     reader = BinanceRecording(recording.write(tmp_path / "day.gz"), [BTC])
     publisher = _native.MarketPublisher(writer)
     assert play(reader, publisher, Pacer(None, should_stop=lambda: False))
-    assert publisher.end_of_input(reader.accounting.last_receive_time) == 6
+    assert publisher.end_of_input(reader.accounting.last_receive_time) == 7
 
-    (_, first), (_, ticker), (_, trade), (_, second), (_, gap), (_, end) = frames(tmp_path)
+    first, ticker, trade, second, gap, no_book, end = (values for _, values in frames(tmp_path))
     assert first["instrument_id"] == 7
     assert (first["exchange_time"], first["receive_time"], first["update_id"]) == (0, start, 8)
     assert [tuple(level) for level in first["bids"]] == [
@@ -65,6 +65,7 @@ def test_frames_hold_what_the_recording_said(
     assert tuple(second["bids"][0]) == (89 * NANO + NANO // 2, 4 * NANO)
     assert tuple(second["asks"][0]) == (90 * NANO + NANO * 3 // 4, 3 * NANO)
     assert (gap["instrument_id"], gap["expected"], gap["found"]) == (7, 13, 20)
+    assert (no_book["update_id"], no_book["bids"], no_book["asks"]) == (12, [], [])
     assert (end["kind"], end["event_time"]) == (LifecycleKind.END_OF_INPUT, recording.now)
 
 

@@ -133,8 +133,9 @@ def test_every_frame_is_published_and_waited_for(recording: Any, tmp_path: Path)
         ("book_ticker", 7, 0, received, 8, 90 * 10**9, 10**9, 91 * 10**9, 2 * 10**9),
         ("trade", 7, received // MS * MS, received + MS, 1, 1, 91 * 10**9, 5 * 10**8),
         ("gap", 7, 9, 10),
+        ("depth", 8, (None, None)),
     ]
-    assert frames.waited == [1, 2, 3, 4]
+    assert frames.waited == [1, 2, 3, 5]
     assert beats.beats == 2
     assert reader.accounting.complete
 
@@ -143,7 +144,9 @@ def test_at_1x_frames_leave_when_their_lines_came(recording: Any, tmp_path: Path
     clock = Clock()
     frames = Frames(clock)
     assert play(small(recording, tmp_path), frames, clock.pacer(1.0))
-    assert [time - 5_000 for _, time in frames.frames] == pytest.approx([0, MS, 2 * MS, 3 * MS], abs=10)
+    assert [time - 5_000 for _, time in frames.frames] == pytest.approx(
+        [0, MS, 2 * MS, 3 * MS, 3 * MS], abs=10
+    )
 
 
 def test_a_stop_leaves_a_true_account(recording: Any, tmp_path: Path) -> None:
