@@ -21,16 +21,8 @@ import structlog
 
 from .. import _native
 from .config import ProcessConfig, StreamInfo, Topology
-from .control_plane import (
-    ControlClient,
-    ControlUnavailable,
-    FromMaster,
-    Go,
-    Hello,
-    Join,
-    Joined,
-    Refused,
-)
+from .control_messages import FromMaster, Go, Hello, Join, Joined, Refused
+from .control_plane import ControlClient, ControlUnavailable
 from .cpu import Placement, allowed_cpus, apply
 from .effective import EffectiveProcess, resolve
 from .errors import StartTimeout, TapewireError

@@ -1,11 +1,8 @@
-"""The control plane of a run: who is here, go, how are you, stop.
+"""The control plane of a run: where its socket is, who may bind it, and the client's end.
 
-Master binds a ROUTER on an ipc socket; children and the command line connect a DEALER. Messages are
-tagged msgspec structs in msgpack. Nothing of this is on the event path: a child closes its socket before
-it enters its loop, and a run keeps going when master is gone.
-
-    child → master            master → child        command line → master      master → command line
-    Hello, Joined             Join, Go, Refused     StatusRequest, StopRequest RunStatus, Stopping, Refused
+Master binds a ROUTER on an ipc socket; children and the command line connect a DEALER. Nothing of this is on
+the event path: a child closes its socket before it enters its loop, and a run keeps going when master is
+gone.
 
 ZeroMQ lets two processes bind one ipc path, and the last one silently wins. A lock file beside the socket,
 held for as long as the socket is bound, turns that into `ControlSocketInUse`.
@@ -20,35 +17,17 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import TypeAlias
 
-import msgspec
 import zmq
 
-from .cpu import Placement
+from .control_messages import FromMaster, ToMaster, decode_from_master, encode
 from .errors import TapewireError
 
 __all__ = [
     "ControlClient",
     "ControlLock",
-    "ControlMessageError",
     "ControlSocketInUse",
     "ControlUnavailable",
-    "FromMaster",
-    "Go",
-    "Hello",
-    "Join",
-    "Joined",
-    "ProcessStatus",
-    "Refused",
-    "RunStatus",
-    "StatusRequest",
-    "StopRequest",
-    "Stopping",
-    "ToMaster",
-    "decode_from_master",
-    "decode_to_master",
-    "encode",
     "socket_path",
 ]
 
@@ -65,103 +44,6 @@ class ControlSocketInUse(TapewireError):
     """Another process already is the master of this run, or is stopping it."""
 
     exit_status = 2
-
-
-class ControlMessageError(TapewireError):
-    """The bytes on the control socket are not a message of this protocol."""
-
-
-class Hello(msgspec.Struct, tag="hello", frozen=True, forbid_unknown_fields=True):
-    """A child has opened its streams and waits for `Join`; `placement` is what is in force for it."""
-
-    name: str
-    pid: int
-    placement: Placement | None = None
-
-
-class Joined(msgspec.Struct, tag="joined", frozen=True, forbid_unknown_fields=True):
-    """A child has opened its readers and waits for `Go`."""
-
-    name: str
-    pid: int
-
-
-class StatusRequest(msgspec.Struct, tag="status", frozen=True, forbid_unknown_fields=True):
-    """How is the run?"""
-
-
-class StopRequest(msgspec.Struct, tag="stop", frozen=True, forbid_unknown_fields=True):
-    """Stop the run in order; answered at once with `Stopping`."""
-
-
-class Join(msgspec.Struct, tag="join", frozen=True, forbid_unknown_fields=True):
-    """Every stream exists: open your readers."""
-
-
-class Go(msgspec.Struct, tag="go", frozen=True, forbid_unknown_fields=True):
-    """Every reader is open: enter your loop."""
-
-
-class Refused(msgspec.Struct, tag="refused", frozen=True, forbid_unknown_fields=True):
-    """Master does not do what was asked, and why."""
-
-    reason: str
-
-
-class Stopping(msgspec.Struct, tag="stopping", frozen=True, forbid_unknown_fields=True):
-    """The stop has begun."""
-
-    run: str
-
-
-class ProcessStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One process of a run. `heartbeat_age_ms` is None before its first heartbeat."""
-
-    name: str
-    role: str
-    pid: int
-    alive: bool
-    stalled: bool
-    heartbeat_age_ms: int | None = None
-    exit_code: int | None = None
-
-
-class RunStatus(msgspec.Struct, tag="run-status", frozen=True, forbid_unknown_fields=True):
-    """Answer to `StatusRequest`; `problems` are the lines a person should read."""
-
-    run: str
-    state: str
-    processes: list[ProcessStatus]
-    problems: list[str]
-
-
-ToMaster: TypeAlias = Hello | Joined | StatusRequest | StopRequest
-FromMaster: TypeAlias = Join | Go | Refused | RunStatus | Stopping
-
-_encoder = msgspec.msgpack.Encoder()
-_to_master: msgspec.msgpack.Decoder[ToMaster] = msgspec.msgpack.Decoder(ToMaster)
-_from_master: msgspec.msgpack.Decoder[FromMaster] = msgspec.msgpack.Decoder(FromMaster)
-
-
-def encode(message: ToMaster | FromMaster) -> bytes:
-    """The msgpack bytes of one message."""
-    return _encoder.encode(message)
-
-
-def decode_to_master(data: bytes) -> ToMaster:
-    """Decode what a child or the command line sent; `ControlMessageError` if it is none of that."""
-    try:
-        return _to_master.decode(data)
-    except msgspec.DecodeError as error:
-        raise ControlMessageError(f"not a control message: {error}") from None
-
-
-def decode_from_master(data: bytes) -> FromMaster:
-    """Decode what master sent; `ControlMessageError` if it is none of that."""
-    try:
-        return _from_master.decode(data)
-    except msgspec.DecodeError as error:
-        raise ControlMessageError(f"not an answer of master: {error}") from None
 
 
 # ---- where the socket is -------------------------------------------------------------------------

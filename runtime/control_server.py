@@ -12,16 +12,8 @@ import structlog
 import zmq
 import zmq.asyncio
 
-from .control_plane import (
-    MESSAGE_BYTES_MAX,
-    ControlLock,
-    ControlMessageError,
-    FromMaster,
-    Refused,
-    ToMaster,
-    decode_to_master,
-    encode,
-)
+from .control_messages import ControlMessageError, FromMaster, Refused, ToMaster, decode_to_master, encode
+from .control_plane import MESSAGE_BYTES_MAX, ControlLock
 
 __all__ = ["ControlServer", "Handler"]
 

@@ -18,20 +18,22 @@ from typing import Any
 import structlog
 
 from .. import _native
+from .child_process import ChildSpec, Ending, Outcome
 from .config import Topology
 from .control_plane import socket_path
 from .control_server import ControlServer
 from .cpu import Placement, allowed_cpus, apply
 from .effective import EffectiveProcess, keeper_cpus, pinned_cpus, resolve
 from .environment import process_start_time
-from .errors import ProcessDied, TapewireError
+from .errors import ProcessDied, StartTimeout, TapewireError
 from .finish import close_run, open_recorder, release_reserve, reserve_space
 from .manifest import Manifest, ProcessIdentity
 from .master_report import ReportWriter, RunEnded, RunStarted, StartFailed
 from .policies import WaitSpec, parse_sched
 from .recording import Recording
 from .rundir import RunDir, create_live_dir, trusted_live_dir
-from .supervisor import ChildSpec, Ending, Outcome, Supervisor
+from .supervisor import Supervisor
+from .watch import tail_lines
 
 __all__ = ["Master"]
 
@@ -162,13 +164,19 @@ class Master:
             await self._server.close()
         if trusted_live_dir(self._manifest) is not None:
             shutil.rmtree(self._manifest.live_dir, ignore_errors=True)
+        tail = self._tail(error)
         self._run.discard()
         known = isinstance(error, TapewireError)
         reason = str(error) if known else f"master failed: {type(error).__name__}: {error}"
         status = error.exit_status if isinstance(error, TapewireError) else 1
-        tail = error.tail if isinstance(error, ProcessDied) else ""
         self._report.send(StartFailed(reason, status, tail))
         return status
+
+    def _tail(self, error: BaseException) -> str:
+        """The end of the log of whoever spoilt the start."""
+        if isinstance(error, StartTimeout):
+            return "\n".join(tail_lines(self._run.logs_dir / f"{error.missing[0]}.log"))
+        return error.tail if isinstance(error, ProcessDied) else ""
 
     # ---- while it runs -----------------------------------------------------------------------------
 

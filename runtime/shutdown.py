@@ -29,7 +29,7 @@ class StopTiming:
     poll_s: float = 0.25
 
 
-@dataclass
+@dataclass(eq=False)
 class Stoppable:
     """One process of a run and its slot in the control file."""
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .. import _native
-from .control_plane import ControlClient, ControlLock, ControlUnavailable, Stopping, StopRequest, socket_path
+from .control_messages import Stopping, StopRequest
+from .control_plane import ControlClient, ControlLock, ControlUnavailable, socket_path
 from .finish import close_run, open_recorder, release_reserve
 from .live import ProcessState
 from .manifest import Manifest, RunState

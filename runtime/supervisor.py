@@ -15,13 +15,20 @@ import contextlib
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
-from pathlib import Path
 
 import structlog
 
-from .control_plane import (
+from .child_process import (
+    BAD_INPUT,
+    Child,
+    ChildSpec,
+    Ending,
+    Outcome,
+    StartCancelled,
+    death_at_start,
+    death_problem,
+)
+from .control_messages import (
     FromMaster,
     Go,
     Hello,
@@ -35,65 +42,14 @@ from .control_plane import (
     ToMaster,
 )
 from .control_server import ControlServer
-from .cpu import Placement
-from .errors import ProcessDied, StartTimeout, TapewireError
-from .live import ERROR_PREFIX, CountersView, ProcessState, RunFlags, heartbeat_age_ns, is_stalled
-from .shutdown import Stoppable, StopTiming, stop_in_order
-from .watch import ProcessWatch, describe_exit, tail_lines
+from .errors import ProcessDied, StartTimeout
+from .live import CountersView, ProcessState, RunFlags, heartbeat_age_ns, is_stalled
+from .shutdown import StopTiming, stop_in_order
+from .watch import ProcessWatch, describe_exit
 
-__all__ = ["Child", "ChildSpec", "Ending", "Outcome", "StartCancelled", "Supervisor"]
+__all__ = ["Supervisor"]
 
 log = structlog.get_logger()
-
-
-class StartCancelled(TapewireError):
-    """Somebody asked to stop before the run was up."""
-
-    exit_status = 130
-
-
-class Ending(Enum):
-    """Why a run ends; the value is the manifest's state."""
-
-    END_OF_INPUT = "finished"
-    REQUESTED = "stopped"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class ChildSpec:
-    """A process to start: `slot` is its place in the control file and the counters."""
-
-    name: str
-    role: str
-    slot: int
-    argv: tuple[str, ...]
-    log: Path
-    on_exit: str = "stop-run"
-    env: dict[str, str] | None = None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a run ended. `problems` are lines for the operator, the first one is the cause; `failed` names
-    the processes that broke down."""
-
-    ending: Ending
-    problems: list[str]
-    exit_status: int
-    failed: list[str] = field(default_factory=list)
-
-
-@dataclass
-class Child(Stoppable):
-    """A process that master started, and what it has said so far."""
-
-    spec: ChildSpec = field(kw_only=True)
-    peer: bytes | None = None
-    placement: Placement | None = None
-    joined: bool = False
-    judged: bool = False
-    stalled: bool = False
 
 
 class Supervisor:
@@ -199,13 +155,11 @@ class Supervisor:
             await self._until_all(lambda c: c.peer is not None, deadline)
             await self._tell(self.children.values(), Join())
             await self._until_all(lambda c: c.joined, deadline)
-            sources = [c for c in self.children.values() if c.role == "market_data"]
+            sources = [c for c in self.children.values() if c.is_source]
             others = [c for c in self.children.values() if c.role != "market_data"]
             await self._tell(others, Go())
             # The sources go when the others poll already, so that the first event meets a warm pipeline.
-            await self._until_all(
-                lambda c: c.role == "market_data" or self._in_loop(c), deadline, poll_s=0.005
-            )
+            await self._until_all(lambda c: c.is_source or self._in_loop(c), deadline, poll_s=0.005)
             await self._tell(sources, Go())
             await self._until_all(self._in_loop, deadline, poll_s=0.005)
         except BaseException:
@@ -272,13 +226,13 @@ class Supervisor:
             for child in self.children.values():
                 # A source with little input may have done its work before anyone looks.
                 if not child.watch.alive and not self._done_well(child):
-                    raise self._died_at_start(child)
+                    raise death_at_start(child)
             missing = [c.name for c in self.children.values() if c.watch.alive and not ready(c)]
             if not missing:
                 return
             left = deadline - time.monotonic()
             if left <= 0:
-                raise StartTimeout(missing, self._start_timeout_s, self._specs[0].log.parent)
+                raise StartTimeout(missing, self._start_timeout_s)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), min(left, poll_s))
 
@@ -286,24 +240,12 @@ class Supervisor:
         return self._counters.block(child.slot).get("state") >= ProcessState.RUNNING
 
     def _done_well(self, child: Child) -> bool:
-        return child.role == "market_data" and child.joined and child.watch.exit_code == 0
+        return child.is_source and child.joined and child.watch.exit_code == 0
 
     async def _tell(self, children: Iterable[Child], message: FromMaster) -> None:
         for child in children:
             if child.peer is not None:
                 await self._server.send(child.peer, message)
-
-    def _died_at_start(self, child: Child) -> TapewireError:
-        lines = tail_lines(child.spec.log)
-        reason = _reason(lines)
-        if reason and child.watch.exit_code == 2:
-            # Bad input: pass on what the one who found it says.
-            error = TapewireError(reason)
-            error.exit_status = 2
-            return error
-        how = f"{describe_exit(child.watch.exit_code)} while starting" + (f": {reason}" if reason else "")
-        # The log goes with the half-made run, so its last lines come along instead of its path.
-        return ProcessDied(child.name, how, tail="\n".join(lines))
 
     # ---- death and stall ---------------------------------------------------------------------------
 
@@ -322,28 +264,22 @@ class Supervisor:
             return
         child.judged = True
         code = child.watch.exit_code
-        expected = self._ending is not None or child.role == "market_data"
-        if child.role == "market_data":
+        expected = self._ending is not None or child.is_source
+        if child.is_source:
             self._check_end_of_input()
         if code == 0 and expected:
             return
         if child.forced:
             return  # reported already, by whoever forced it
-        reason = _reason(tail_lines(child.spec.log))
-        if code == 2 and reason:  # bad input, said by the one who found it
-            problem = f"process {child.name}: {reason}"
-        else:
-            problem = f"process {child.name} {describe_exit(code)}"
-            problem += " without being asked to" if code == 0 else ""
-            problem += f": {reason}" if reason else ""
+        if code != BAD_INPUT:  # else its one line says all there is in its log
             self._failed.append(child.name)
-        self._problem(problem, code if code is not None and code > 1 else 1)
+        self._problem(death_problem(child), code if code is not None and code > 1 else 1)
         if child.spec.on_exit != "continue" or not any(c.watch.alive for c in self.children.values()):
             self._end(Ending.FAILED)
 
     @property
     def _sources(self) -> list[Child]:
-        return [c for c in self.children.values() if c.role == "market_data"]
+        return [c for c in self.children.values() if c.is_source]
 
     def _check_end_of_input(self) -> None:
         # A source that failed, and may (`continue`), leaves it to others to end the run.
@@ -369,9 +305,3 @@ class Supervisor:
         if self._ending is None or ending is Ending.FAILED:
             self._ending = ending
         self._changed.set()
-
-
-def _reason(log_lines: list[str]) -> str:
-    """The reason that a child gave for its end, if it could."""
-    lines = [line for line in log_lines if line.startswith(ERROR_PREFIX)]
-    return lines[-1].removeprefix(ERROR_PREFIX) if lines else ""

@@ -25,22 +25,19 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-class _Duration(click.ParamType[float]):
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds."""
-        if isinstance(value, float):
-            return value
-        match = _DURATION.fullmatch(str(value).strip())
-        if match is None or float(match[1]) == 0:
-            self.fail(f"not a duration: {value!r} — a number with ms, s, m or h, such as 30s", param, ctx)
-        return float(match[1]) * _SECONDS[match[2]]
+def _seconds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
+    """The seconds of a duration such as 30s."""
+    if value is None:
+        return None
+    match = _DURATION.fullmatch(value.strip())
+    if match is None or float(match[1]) == 0:
+        raise click.BadParameter(f"not a duration: {value!r} — a number with ms, s, m or h, such as 30s")
+    return float(match[1]) * _SECONDS[match[2]]
 
 
 @click.command(cls=rich_click.RichCommand)
 @click.argument("topology")
-@click.option("--for", "for_s", type=_Duration(), metavar="TIME", help="Stop after that time, such as 30s.")
+@click.option("--for", "for_s", callback=_seconds, metavar="TIME", help="Stop after that time, such as 30s.")
 @click.option("--input", "input_path", metavar="FILE", help="The recording that market data is read from.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key of the topology."

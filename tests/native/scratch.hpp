@@ -54,6 +54,13 @@ inline void write_file(const std::string& path, const std::string& bytes) {
   return (here.parent_path() / "data" / "journal_v1" / name / "journal" / "md" / "00000001.page").string();
 }
 
+// Sanitized builds run the same tests with fewer repetitions.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 // The seed of a randomized test: TAPEWIRE_SEED, or a fixed one so that a run can be repeated.
 [[nodiscard]] inline std::uint64_t seed() {
   const char* text = std::getenv("TAPEWIRE_SEED");

@@ -16,7 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tapewire.runtime.control_plane import ControlClient, Go, Hello, Join, Joined
+from tapewire.runtime.control_messages import Go, Hello, Join, Joined
+from tapewire.runtime.control_plane import ControlClient
 from tapewire.runtime.live import ProcessState
 
 SLOTS = 8

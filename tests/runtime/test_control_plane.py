@@ -11,19 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from tapewire.runtime.control_plane import (
-    SOCKET_PATH_BYTES_MAX,
-    ControlClient,
-    ControlLock,
+from tapewire.runtime.control_messages import (
     ControlMessageError,
-    ControlSocketInUse,
-    ControlUnavailable,
     Go,
     Hello,
     StatusRequest,
     decode_from_master,
     decode_to_master,
     encode,
+)
+from tapewire.runtime.control_plane import (
+    SOCKET_PATH_BYTES_MAX,
+    ControlClient,
+    ControlLock,
+    ControlSocketInUse,
+    ControlUnavailable,
     socket_path,
 )
 from tapewire.runtime.control_server import ControlServer

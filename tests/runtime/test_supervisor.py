@@ -14,19 +14,13 @@ from typing import Any
 
 import pytest
 
-from tapewire.runtime.control_plane import (
-    ControlClient,
-    Hello,
-    Refused,
-    RunStatus,
-    StatusRequest,
-    Stopping,
-    StopRequest,
-)
+from tapewire.runtime.child_process import ChildSpec, Ending, Outcome, StartCancelled
+from tapewire.runtime.control_messages import Hello, Refused, RunStatus, StatusRequest, Stopping, StopRequest
+from tapewire.runtime.control_plane import ControlClient
 from tapewire.runtime.control_server import ControlServer
 from tapewire.runtime.errors import ProcessDied, StartTimeout, TapewireError
 from tapewire.runtime.shutdown import StopTiming
-from tapewire.runtime.supervisor import ChildSpec, Ending, Outcome, StartCancelled, Supervisor
+from tapewire.runtime.supervisor import Supervisor
 
 sys.path.insert(0, str(Path(__file__).parent))
 from standin import Shared
