@@ -23,7 +23,7 @@ from .config import Topology
 from .control_plane import socket_path
 from .control_server import ControlServer
 from .cpu import Placement, allowed_cpus, apply
-from .effective import EffectiveProcess, keeper_cpus, pinned_cpus, resolve
+from .effective import EffectiveProcess, pinned_cpus, resolve
 from .environment import process_start_time
 from .errors import ProcessDied, StartTimeout, TapewireError
 from .finish import close_run, open_recorder, release_reserve, reserve_space
@@ -53,7 +53,6 @@ class Master:
         self._supervisor: Supervisor | None = None
         self._recording: Recording | None = None
         self._server: ControlServer | None = None
-        self._keeper: _native.Keeper | None = None
         self._placement: Placement | None = None
 
     async def run(self) -> int:
@@ -115,8 +114,6 @@ class Master:
         self._recording.start()
         await supervisor.start()
         self._place()
-        # After _place, which would move its threads: each stays on the CPU that it keeps awake.
-        self._keeper = _native.Keeper(list(keeper_cpus(self._processes)))
         return supervisor, counters
 
     def _spec(self, process: EffectiveProcess) -> ChildSpec:
@@ -208,8 +205,6 @@ class Master:
         """Record the rest, close the run, give everything back."""
         assert self._recording is not None
         assert self._server is not None
-        if self._keeper is not None:
-            self._keeper.stop()
         release_reserve(self._run)
         try:
             await self._recording.finish()

@@ -318,6 +318,8 @@ class StreamWriter final : private PageHelper::Client {
     if (!options_.helper) return;
     next_state_.store(static_cast<std::uint32_t>(Next::kRequested), std::memory_order_release);
     options_.helper->request(*this);
+    // Once in a stream's life: from here on pages may come fast, and the helper must begin to look often.
+    if (page_rolls_ == 0) options_.helper->hurry();
   }
 
   [[nodiscard]] bool roll() noexcept {

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <random>
@@ -231,66 +233,120 @@ void no_wake_up_is_lost(std::uint64_t rounds) {
   reader.join();
 }
 
-// Sleeps wherever the thread happens to be, as if it had lost its CPU there.
-std::atomic<std::uint64_t> interruptions{0};
-void sleep_here(int) {
+#if defined(__x86_64__)
+// Runs one thread an instruction at a time (the trap flag), and lets it lose its CPU for a while at the
+// instruction of our choice.
+namespace stepping {
+thread_local std::uint64_t step = 0;
+thread_local std::uint64_t rest_at = 0;
+thread_local bool finished = false;
+std::function<void()> rest;
+
+constexpr long long kTrapFlag = 0x100;
+
+void begin_on_return(int, siginfo_t*, void* context) {
+  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] |= kTrapFlag;
+}
+void stepped(int, siginfo_t*, void* context) {
   const int error = errno;
-  const timespec pause{0, 20'000 + 10'000 * static_cast<long>(interruptions.fetch_add(1) % 8)};
-  ::nanosleep(&pause, nullptr);
+  if (finished) static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] &= ~kTrapFlag;
+  if (++step == rest_at) rest();
   errno = error;
 }
+void install() {
+  struct sigaction action {};
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  action.sa_sigaction = &begin_on_return;
+  CHECK(::sigaction(SIGUSR1, &action, nullptr) == 0);
+  action.sa_sigaction = &stepped;
+  CHECK(::sigaction(SIGTRAP, &action, nullptr) == 0);
+}
+// Returns how many instructions `work` took.
+template <class Work>
+std::uint64_t run(std::uint64_t at, Work&& work) {
+  step = 0;
+  rest_at = at;
+  finished = false;
+  ::raise(SIGUSR1);
+  work();
+  finished = true;
+  return step;
+}
+}  // namespace stepping
 
-// The same with the writer losing its CPU between any two of its instructions, while some readers are parked
-// and others come by on their own, run ahead and park at the frame after.
-void no_wake_up_is_lost_when_interrupted(std::uint64_t rounds) {
-  const Run run(rounds);
-  auto writer = open_writer(run.scratch.path(), WriterOptions{new_helper(), run.control, nullptr, nullptr});
-  constexpr std::array<std::int64_t, 4> kWindows = {0, 5'000, 20'000, 60'000};
-  std::array<std::atomic<std::uint64_t>, kWindows.size()> taken{};
+// The writer loses its CPU behind every single instruction of a commit, while one reader is parked at that frame
+// and another one comes by on its own, takes the frame and parks at the next.
+void no_wake_up_is_lost_at_any_instruction() {
+  const Run run(0);
+  auto writer = open_writer(run.scratch.path(), WriterOptions{nullptr, run.control, nullptr, nullptr}, 16 * kSmallPage);
+  stepping::install();
+  std::array<std::atomic<std::uint64_t>, 2> taken{};
+  std::atomic<bool> done{false};
   std::vector<std::thread> readers;
-  for (std::uint32_t i = 0; i < kWindows.size(); ++i) {
-    readers.emplace_back([&, i] {
-      const auto helper = new_helper();
+  for (std::uint32_t me = 0; me < 2; ++me) {
+    readers.emplace_back([&, me] {
       std::vector<std::unique_ptr<Cursor>> cursors;
-      cursors.push_back(open_cursor(run.scratch.path(), CursorOptions{true, true, helper}));
+      cursors.push_back(open_cursor(run.scratch.path()));
       LiveMux mux(std::move(cursors));
-      Waiter waiter(WaitPolicy{WaitKind::kHybrid, kWindows[i], 0}, run.control, nullptr, i);
-      while (taken[i].load() < rounds) {
+      Waiter waiter(WaitPolicy{WaitKind::kPark, 0, 0}, run.control, nullptr, me);
+      while (!done.load()) {
         Cursor* c = mux.poll();
+        const std::uint64_t next = taken[me].load() + 1;
         if (c == nullptr) {
-          CHECK(mux.failed() == nullptr);
-          waiter.idle(mux, monotonic_ns(), kNever);
+          if (next % 2 == me) waiter.idle(mux, monotonic_ns(), kNever);
+          else ::sched_yield();
           continue;
         }
+        CHECK_EQ(c->peek()->seq, next);
         c->advance();
-        waiter.active();
-        taken[i].fetch_add(1);
+        taken[me].store(next);
       }
     });
   }
-  struct sigaction action {};
-  action.sa_handler = &sleep_here;
-  action.sa_flags = SA_RESTART;
-  CHECK(::sigaction(SIGUSR1, &action, nullptr) == 0);
-  const pthread_t me = ::pthread_self();
-  std::atomic<bool> done{false};
-  std::thread interrupter([&] {
-    while (!done.load()) {
-      sleep_until_ns(monotonic_ns() + 15'000);
-      ::pthread_kill(me, SIGUSR1);
+  std::uint64_t instructions = 1;
+  std::uint64_t seq = 0;
+  const std::byte* word = nullptr;
+  auto nap = [] { sleep_until_ns(monotonic_ns() + 20'000); };
+  // Published already: until the other reader has taken the frame and sleeps at the next one.
+  stepping::rest = [&] {
+    const std::uint64_t other = (seq + 1) % 2;
+    const bool published = load_word(word) != 0;
+    for (int i = 0; published && i < 500; ++i) {
+      if (taken[other].load() >= seq && (run.control->waiters(1).load() & (1ULL << other)) != 0) break;
+      nap();
     }
-  });
-  std::mt19937_64 random(seed());
-  for (std::uint64_t i = 0; i < rounds; ++i) {
-    CHECK(append(*writer, 24) != 0);
-    for (const auto& t : taken)
-      while (t.load() <= i) ::sched_yield();
-    for (auto spin = random() % 2'000; spin > 0; --spin) cpu_relax();
+    nap();
+  };
+  for (std::uint64_t at = 1; at <= instructions; ++at) {
+    for (int turn = 0; turn < 4; ++turn) {  // each of the two in each role
+      ++seq;
+      const std::uint64_t parked = 1ULL << (seq % 2);
+      for (const auto& t : taken)
+        while (t.load() + 1 < seq) ::sched_yield();
+      while ((run.control->waiters(1).load() & parked) == 0) {
+        if (taken[seq % 2].load() >= seq) break;
+        ::sched_yield();
+      }
+      nap();  // registered: now into the kernel
+      std::byte* payload = writer->reserve(FrameType::kUser, 8);
+      CHECK(payload != nullptr);
+      std::memset(payload, 0, 8);
+      word = payload - kHeaderBytes;
+      const Origin none;
+      const std::int64_t now = monotonic_ns();
+      const std::uint64_t steps = stepping::run(at, [&] { (void)writer->commit_at(now, none); });
+      instructions = std::min<std::uint64_t>(2'000, std::max(instructions, steps));
+    }
   }
+  for (const auto& t : taken)
+    while (t.load() < seq) ::sched_yield();
   done.store(true);
-  interrupter.join();
+  CHECK(append(*writer, 8) != 0);
   for (auto& r : readers) r.join();
+  std::printf("interrupted at each of %llu instructions of a commit, %llu commits\n",
+              static_cast<unsigned long long>(instructions), static_cast<unsigned long long>(seq));
 }
+#endif
 
 // Loops as the processes run them: a handler per process, stop requests, consumption records.
 void loops() {
@@ -351,10 +407,11 @@ int main() {
   const std::uint64_t frames = (kSanitized ? 20'000 : 100'000) * stress_factor();
   writer_and_readers(frames);
   no_wake_up_is_lost(frames / 4);
-  no_wake_up_is_lost_when_interrupted(frames / 4);
+#if defined(__x86_64__)
+  if (!kSanitized) no_wake_up_is_lost_at_any_instruction();
+#endif
   loops();
-  std::printf("wake-ups: %llu waits, writer interrupted %llu times, lost %llu\n",
-              static_cast<unsigned long long>(waits.load()), static_cast<unsigned long long>(interruptions.load()),
+  std::printf("wake-ups: %llu waits, lost %llu\n", static_cast<unsigned long long>(waits.load()),
               static_cast<unsigned long long>(lost_wakes.load()));
   // One may time out at the very moment that the frame is published.
   CHECK(lost_wakes.load() <= 1 + waits.load() / 10'000);
