@@ -84,7 +84,7 @@ class MarketDataConfig(ProcessConfig, frozen=True, kw_only=True):
     speed: Annotated[str, Meta(description='"1x", "10x" or "max"')] = "1x"
     pace: Pace = "auto"
     linger_us: Annotated[int, Meta(ge=0, le=1_000_000, description="how long it yields after publishing")] = (
-        10
+        20
     )
     spin_window_us: Annotated[
         int, Meta(ge=0, le=1_000_000, description="how long it spins before an event")
