@@ -167,7 +167,10 @@ def payload_bytes(type_: str | int) -> int:
 
 
 def _fields(name: str, at: int) -> list[tuple[str, str, int]]:
-    return [(field, f"<{fmt}" if fmt[0] in "ui" else fmt, at + offset) for field, offset, fmt in _LAYOUTS[name]["fields"]]
+    return [
+        (field, f"<{fmt}" if fmt[0] in "ui" else fmt, at + offset)
+        for field, offset, fmt in _LAYOUTS[name]["fields"]
+    ]
 
 
 def _dtype(fields: list[tuple[str, str, int]], itemsize: int) -> np.dtype[Any]:
@@ -277,6 +280,8 @@ def encode_payload(type_: str | int, **values: int) -> bytes:
     row = np.zeros(1, _dtype(_fields(name, 0), payload_bytes(number)))
     for field, value in values.items():
         if field not in (row.dtype.names or ()):
-            raise KeyError(f"{name} has no field {field!r}; its fields are {', '.join(row.dtype.names or ())}")
+            raise KeyError(
+                f"{name} has no field {field!r}; its fields are {', '.join(row.dtype.names or ())}"
+            )
         row[field] = value
     return row.tobytes()

@@ -23,7 +23,9 @@ class Journal:
     """The streams of a run directory, read from its recorded pages and, while the run is alive on this host,
     from its live pages."""
 
-    def __init__(self, run_dir: str | os.PathLike[str], live_dir: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self, run_dir: str | os.PathLike[str], live_dir: str | os.PathLike[str] | None = None
+    ) -> None:
         self.run_dir = Path(run_dir)
         self.manifest: dict[str, Any] = {}
         manifest = self.run_dir / "manifest.json"
@@ -31,9 +33,13 @@ class Journal:
             try:
                 self.manifest = json.loads(manifest.read_bytes())
             except ValueError as error:
-                raise RunNotFound(f"{manifest}: not readable as JSON ({error}); restore it from a copy") from None
+                raise RunNotFound(
+                    f"{manifest}: not readable as JSON ({error}); restore it from a copy"
+                ) from None
         elif not (self.run_dir / "journal").is_dir():
-            raise RunNotFound(f"{self.run_dir}: no run directory (no manifest.json); `tapewire runs` lists the runs")
+            raise RunNotFound(
+                f"{self.run_dir}: no run directory (no manifest.json); `tapewire runs` lists the runs"
+            )
         self.live_dir = self._live(live_dir)
         # Live pages first: they hold all that the recorded ones do, and more.
         places = [self.live_dir, self.run_dir] if self.live_dir else [self.run_dir]
@@ -107,7 +113,8 @@ class Journal:
     ) -> MergedReader:
         """A reader of the named streams (all by default), merged; of the named frame types (all by default).
 
-        `from_seq`: first seq in each stream; `from_time`: CLOCK_MONOTONIC ns. `verify` checks every frame's CRC.
+        `from_seq`: first seq in each stream; `from_time`: CLOCK_MONOTONIC ns. `verify` checks each
+        frame's CRC.
         Raises StreamNotFound, JournalCorrupt, JournalVersionUnsupported, NotAJournal.
         """
         known = self.streams

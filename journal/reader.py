@@ -19,7 +19,7 @@ BATCH_FRAMES = 16_384
 
 
 class Batch:
-    """Frames in order: `headers` at once, whole rows of a type on demand. Its pages stay mapped as long as it."""
+    """Frames in order: `headers` at once, whole rows of a type on demand. It keeps its pages mapped."""
 
     __slots__ = ("_native", "headers")
 
@@ -32,7 +32,7 @@ class Batch:
         return len(self._native)
 
     def rows(self, type_: str | int) -> npt.NDArray[Any]:
-        """The frames of one fixed type as `format.row_dtype(type)`, in order; a copy. Empty if there are none."""
+        """The frames of one fixed type as `format.row_dtype(type)`, in order; a copy, empty for none."""
         import numpy as np
 
         number = type_id(type_)

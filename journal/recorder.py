@@ -19,7 +19,12 @@ class Recorder:
     """
 
     def __init__(
-        self, run_dir: str | os.PathLike[str], live_dir: str | os.PathLike[str], streams: Sequence[str], *, fsync: bool = True
+        self,
+        run_dir: str | os.PathLike[str],
+        live_dir: str | os.PathLike[str],
+        streams: Sequence[str],
+        *,
+        fsync: bool = True,
     ) -> None:
         self.streams = tuple(streams)
         self._native = _native.NativeRecorder(

@@ -49,8 +49,8 @@ class Writer:
     ) -> int:
         """Publish one frame and return its seq: `payload` bytes, or the fields of a fixed type.
 
-        cause = (stream id, seq), root = (stream id, seq, type). Raises JournalFull, FrameTooLarge, ValueError for a
-        payload of the wrong size.
+        cause = (stream id, seq), root = (stream id, seq, type). Raises JournalFull, FrameTooLarge, and
+        ValueError for a payload of the wrong size.
         """
         number = type_id(type_)
         data: Any = encode_payload(number, **fields) if payload is None else payload

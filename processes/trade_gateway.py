@@ -28,7 +28,12 @@ class TradeGatewayProcess:
             (context.processes[stream.process].slot, stream.id) for stream in context.streams_of("strategy")
         ]
         _native.run_gateway(
-            loop_context(context), self._reader, context.writer, context.consumed_writer, self._venue, strategies
+            loop_context(context),
+            self._reader,
+            context.writer,
+            context.consumed_writer,
+            self._venue,
+            strategies,
         )
 
     def close(self) -> None:

@@ -1,12 +1,12 @@
 // What the binding files share: the parts of the module, and the helpers they pass around.
 #pragma once
 
-#include <nanobind/nanobind.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <nanobind/nanobind.h>
 
 #include "ipc/loop.hpp"
 #include "journal/writer.hpp"

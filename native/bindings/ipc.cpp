@@ -1,12 +1,12 @@
 // The shared files of a run, the stop signal, live readers and loop contexts.
+#include <mutex>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
-
-#include <mutex>
 
 #include "bindings/bindings.hpp"
 #include "ipc/keeper.hpp"
@@ -66,12 +66,18 @@ WaitPolicy wait_policy(const std::string& kind, std::int64_t window_ns, std::int
   WaitPolicy p;
   p.window_ns = window_ns;
   p.batch_ns = batch_ns;
-  if (kind == "spin") p.kind = WaitKind::kSpin;
-  else if (kind == "yield") p.kind = WaitKind::kYield;
-  else if (kind == "park") p.kind = WaitKind::kPark;
-  else if (kind == "hybrid") p.kind = WaitKind::kHybrid;
-  else if (kind == "batch") p.kind = WaitKind::kBatch;
-  else throw nb::value_error(("no wait policy '" + kind + "': spin, yield, park, hybrid or batch").c_str());
+  if (kind == "spin")
+    p.kind = WaitKind::kSpin;
+  else if (kind == "yield")
+    p.kind = WaitKind::kYield;
+  else if (kind == "park")
+    p.kind = WaitKind::kPark;
+  else if (kind == "hybrid")
+    p.kind = WaitKind::kHybrid;
+  else if (kind == "batch")
+    p.kind = WaitKind::kBatch;
+  else
+    throw nb::value_error(("no wait policy '" + kind + "': spin, yield, park, hybrid or batch").c_str());
   return p;
 }
 
@@ -91,8 +97,9 @@ std::shared_ptr<LiveReader> open_live(const std::string& journal_dir, const std:
       } catch (const JournalError& e) {
         if (e.kind != ErrorKind::kStreamNotFound) throw;
         if (monotonic_ns() >= deadline || stop_signalled())
-          throw JournalError(ErrorKind::kJoinTimeout,
-                             journal_dir + ": stream '" + s + "' did not appear in time; is its process running?", s);
+          throw JournalError(
+              ErrorKind::kJoinTimeout,
+              journal_dir + ": stream '" + s + "' did not appear in time; is its process running?", s);
       }
       sleep_until_ns(monotonic_ns() + 2'000'000);
     }
@@ -118,34 +125,51 @@ void bind_ipc(nb::module_& m) {
 
   nb::class_<Control>(m, "Control", "The control file of a run: stop requests, failures, waiting readers.")
       .def_static(
-          "create",
-          [](const std::string& path) { return std::make_shared<Control>(Control::create(path)); }, "path"_a)
-      .def_static("open", [](const std::string& path) { return std::make_shared<Control>(Control::open(path)); },
-                  "path"_a)
+          "create", [](const std::string& path) { return std::make_shared<Control>(Control::create(path)); },
+          "path"_a)
+      .def_static(
+          "open", [](const std::string& path) { return std::make_shared<Control>(Control::open(path)); },
+          "path"_a)
       .def(
           "request_stop",
           [](const Control& c, std::uint32_t slot, std::uint32_t how) {
             c.request_stop(slot, static_cast<StopRequest>(how));
           },
-          "slot"_a, "how"_a = 1, "Ask a process to stop: 1 after it has drained its inputs, 2 at once, 0 takes it back.")
-      .def("stop_requested",
-           [](const Control& c, std::uint32_t slot) { return static_cast<std::uint32_t>(c.stop_requested(slot)); },
-           "slot"_a)
+          "slot"_a, "how"_a = 1,
+          "Ask a process to stop: 1 after it has drained its inputs, 2 at once, 0 takes it back.")
+      .def(
+          "stop_requested",
+          [](const Control& c, std::uint32_t slot) {
+            return static_cast<std::uint32_t>(c.stop_requested(slot));
+          },
+          "slot"_a)
       .def("mark_failed", &Control::mark_failed, "slot"_a, "failed"_a = true)
       .def("failed", &Control::failed, "slot"_a)
       .def("clear_waits", &Control::clear_waits, "slot"_a);
 
-  nb::class_<BlockRef>(m, "CounterBlock", "The counters of one process; see native/ipc/counters.hpp for names and units.")
-      .def("get", [](const BlockRef& b, const std::string& n) { return b.block().get(counter_named(n)); }, "name"_a)
-      .def("set",
-           [](const BlockRef& b, const std::string& n, std::uint64_t v) { writable(b).set(counter_named(n), v); },
-           "name"_a, "value"_a)
-      .def("add",
-           [](const BlockRef& b, const std::string& n, std::uint64_t v) { writable(b).add(counter_named(n), v); },
-           "name"_a, "value"_a = 1)
-      .def("set_consumed",
-           [](const BlockRef& b, std::uint32_t stream, std::uint64_t seq) { writable(b).set_consumed(stream, seq); },
-           "stream_id"_a, "seq"_a)
+  nb::class_<BlockRef>(m, "CounterBlock",
+                       "The counters of one process; see native/ipc/counters.hpp for names and units.")
+      .def(
+          "get", [](const BlockRef& b, const std::string& n) { return b.block().get(counter_named(n)); },
+          "name"_a)
+      .def(
+          "set",
+          [](const BlockRef& b, const std::string& n, std::uint64_t v) {
+            writable(b).set(counter_named(n), v);
+          },
+          "name"_a, "value"_a)
+      .def(
+          "add",
+          [](const BlockRef& b, const std::string& n, std::uint64_t v) {
+            writable(b).add(counter_named(n), v);
+          },
+          "name"_a, "value"_a = 1)
+      .def(
+          "set_consumed",
+          [](const BlockRef& b, std::uint32_t stream, std::uint64_t seq) {
+            writable(b).set_consumed(stream, seq);
+          },
+          "stream_id"_a, "seq"_a)
       .def("snapshot", &snapshot, nb::sig("def snapshot(self) -> dict[str, typing.Any]"),
            "Every counter by name, `consumed` {stream id: seq} and `latency_buckets`.");
 
@@ -174,7 +198,8 @@ void bind_ipc(nb::module_& m) {
           },
           "index"_a);
 
-  nb::class_<LoopContext>(m, "LoopContext", "What a loop needs: control and counters, its slot, its wait policy.")
+  nb::class_<LoopContext>(m, "LoopContext",
+                          "What a loop needs: control and counters, its slot, its wait policy.")
       .def(
           "__init__",
           [](LoopContext* self, std::shared_ptr<Control> control, std::shared_ptr<Counters> counters,
@@ -199,18 +224,22 @@ void bind_ipc(nb::module_& m) {
         return ids;
       });
 
-  nb::class_<Lockstep>(m, "Lockstep",
-                       "Waits until everybody downstream has consumed all there is. consumers: [(slot, [(stream id, "
-                       "producer slot)])].")
+  nb::class_<Lockstep>(
+      m, "Lockstep",
+      "Waits until everybody downstream has consumed all there is. consumers: [(slot, [(stream id, "
+      "producer slot)])].")
       .def(
           "__init__",
           [](Lockstep* self, const LoopContext& context,
-             const std::vector<std::pair<std::uint32_t, std::vector<std::pair<std::uint32_t, std::uint32_t>>>>& all) {
+             const std::vector<
+                 std::pair<std::uint32_t, std::vector<std::pair<std::uint32_t, std::uint32_t>>>>& all) {
             std::vector<Lockstep::Consumer> consumers;
             for (const auto& [slot, streams] : all) consumers.push_back({slot, streams});
             new (self) Lockstep(context, std::move(consumers));
           },
           "context"_a, "consumers"_a)
-      .def("wait", [](const Lockstep& l, std::uint64_t) { return l.wait(); }, "seq"_a = 0,
-           nb::call_guard<nb::gil_scoped_release>(), "True when all are at rest, False when a stop was asked for.");
+      .def(
+          "wait", [](const Lockstep& l, std::uint64_t) { return l.wait(); }, "seq"_a = 0,
+          nb::call_guard<nb::gil_scoped_release>(),
+          "True when all are at rest, False when a stop was asked for.");
 }

@@ -1,15 +1,15 @@
 // Writers, readers, batches, the recorder and the scan.
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <algorithm>
 #include <bitset>
 #include <exception>
 #include <limits>
 #include <optional>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"
 #include "journal/merge.hpp"
@@ -41,7 +41,8 @@ namespace {
 class Borrowed {
  public:
   Borrowed(nb::handle object, bool writable) {
-    if (PyObject_GetBuffer(object.ptr(), &view_, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0) throw nb::python_error();
+    if (PyObject_GetBuffer(object.ptr(), &view_, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0)
+      throw nb::python_error();
   }
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;
@@ -59,7 +60,9 @@ struct Frame {
   std::shared_ptr<Mapping> page;
   std::uint32_t epoch;
 
-  [[nodiscard]] const char* payload() const noexcept { return reinterpret_cast<const char*>(header) + kHeaderBytes; }
+  [[nodiscard]] const char* payload() const noexcept {
+    return reinterpret_cast<const char*>(header) + kHeaderBytes;
+  }
   // The padding of an unverified frame may be anything.
   [[nodiscard]] std::size_t payload_bytes() const noexcept {
     const std::size_t room = header->length - kHeaderBytes;
@@ -156,7 +159,8 @@ class Reader {
                                                    const std::vector<std::string>& streams, bool verify) {
     std::vector<std::unique_ptr<Cursor>> cursors;
     for (const auto& s : streams)
-      cursors.push_back(std::make_unique<Cursor>(PageSource(s, directories), CursorOptions{verify, true, nullptr}));
+      cursors.push_back(
+          std::make_unique<Cursor>(PageSource(s, directories), CursorOptions{verify, true, nullptr}));
     return cursors;
   }
   // A seek that fails has moved some cursors: the merge looks at all of them again, or it would still
@@ -229,17 +233,19 @@ std::shared_ptr<StreamWriter> open_writer(const std::string& journal_dir, const 
     options.counters = block->counters;
     options.block = &block->block();
   }
-  return std::make_shared<StreamWriter>(journal_dir, StreamIdentity{stream, stream_id, run_id, epoch, page_bytes},
-                                        std::move(options));
+  return std::make_shared<StreamWriter>(
+      journal_dir, StreamIdentity{stream, stream_id, run_id, epoch, page_bytes}, std::move(options));
 }
 
-std::uint64_t append(StreamWriter& w, std::uint16_t type, nb::handle payload, nb::handle cause, nb::handle root) {
+std::uint64_t append(StreamWriter& w, std::uint16_t type, nb::handle payload, nb::handle cause,
+                     nb::handle root) {
   if (type == 0 || type == static_cast<std::uint16_t>(FrameType::kPageEnd))
     throw nb::value_error("frame types are 1 to 65534");
   const Borrowed bytes(payload, false);
-  if (bytes.size() > std::numeric_limits<std::uint32_t>::max() / 2) throw nb::value_error("payload too large");
-  const auto seq = w.append(static_cast<FrameType>(type), bytes.data(), static_cast<std::uint32_t>(bytes.size()),
-                            origin_from(cause, root));
+  if (bytes.size() > std::numeric_limits<std::uint32_t>::max() / 2)
+    throw nb::value_error("payload too large");
+  const auto seq = w.append(static_cast<FrameType>(type), bytes.data(),
+                            static_cast<std::uint32_t>(bytes.size()), origin_from(cause, root));
   if (seq == 0) throw w.error();
   return seq;
 }
@@ -253,8 +259,10 @@ class Recorder {
  public:
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
-  Recorder(const std::string& live_dir, const std::string& run_dir, const std::vector<std::string>& streams, bool sync) {
-    for (const auto& s : streams) streams_.push_back(std::make_unique<StreamRecorder>(live_dir, run_dir, s, sync));
+  Recorder(const std::string& live_dir, const std::string& run_dir, const std::vector<std::string>& streams,
+           bool sync) {
+    for (const auto& s : streams)
+      streams_.push_back(std::make_unique<StreamRecorder>(live_dir, run_dir, s, sync));
   }
   std::uint64_t step() {
     std::uint64_t copied = 0;
@@ -305,10 +313,13 @@ void bind_journal(nb::module_& m) {
   using namespace tapewire::bindings;
 
   nb::class_<StreamWriter>(m, "StreamWriter", "The one writer of a stream.")
-      .def(nb::new_(&open_writer), "journal_dir"_a, "stream"_a, "stream_id"_a, "run_id"_a, "epoch"_a, "page_bytes"_a,
-           "control"_a.none() = nb::none(), "helper_cpus"_a.none() = nb::none(), "block"_a.none() = nb::none())
-      .def("append", &append, "type"_a, "payload"_a, "cause"_a.none() = nb::none(), "root"_a.none() = nb::none(),
-           nb::sig("def append(self, type: int, payload: bytes | bytearray | memoryview, cause: tuple[int, int] | None "
+      .def(nb::new_(&open_writer), "journal_dir"_a, "stream"_a, "stream_id"_a, "run_id"_a, "epoch"_a,
+           "page_bytes"_a, "control"_a.none() = nb::none(), "helper_cpus"_a.none() = nb::none(),
+           "block"_a.none() = nb::none())
+      .def("append", &append, "type"_a, "payload"_a, "cause"_a.none() = nb::none(),
+           "root"_a.none() = nb::none(),
+           nb::sig("def append(self, type: int, payload: bytes | bytearray | memoryview, cause: tuple[int, "
+                   "int] | None "
                    "= None, root: tuple[int, int, int] | None = None) -> int"),
            "Publish one frame; returns its seq. Raises JournalFull, FrameTooLarge.")
       .def("close", &StreamWriter::close)
@@ -329,10 +340,12 @@ void bind_journal(nb::module_& m) {
       .def_prop_ro("stream_id", [](const Frame& f) { return f.header->stream_id; })
       .def_prop_ro("epoch", [](const Frame& f) { return f.epoch; })
       .def_prop_ro("root_type", [](const Frame& f) { return f.header->root_type; })
-      .def_prop_ro("cause", [](const Frame& f) { return pair_or_none(f.header->cause_stream, f.header->cause_seq); },
-                   nb::sig("def cause(self) -> tuple[int, int] | None"))
-      .def_prop_ro("root", [](const Frame& f) { return pair_or_none(f.header->root_stream, f.header->root_seq); },
-                   nb::sig("def root(self) -> tuple[int, int] | None"))
+      .def_prop_ro(
+          "cause", [](const Frame& f) { return pair_or_none(f.header->cause_stream, f.header->cause_seq); },
+          nb::sig("def cause(self) -> tuple[int, int] | None"))
+      .def_prop_ro(
+          "root", [](const Frame& f) { return pair_or_none(f.header->root_stream, f.header->root_seq); },
+          nb::sig("def root(self) -> tuple[int, int] | None"))
       .def_prop_ro("payload", [](const Frame& f) { return nb::bytes(f.payload(), f.payload_bytes()); });
 
   nb::class_<Batch>(m, "NativeBatch")
@@ -353,8 +366,9 @@ void bind_journal(nb::module_& m) {
              if (f.header == nullptr) return std::nullopt;
              return f;
            })
-      .def("__iter__", [](nb::handle self) { return nb::borrow(self); },
-           nb::sig("def __iter__(self) -> collections.abc.Iterator[Frame]"))
+      .def(
+          "__iter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __iter__(self) -> collections.abc.Iterator[Frame]"))
       .def("__next__",
            [](Reader& r) {
              Frame f = r.next();
@@ -364,22 +378,26 @@ void bind_journal(nb::module_& m) {
       .def("fill", &Reader::fill, "headers"_a, nb::sig("def fill(self, headers: typing.Any) -> NativeBatch"));
 
   nb::class_<Recorder>(m, "NativeRecorder", "Copies committed frames of live pages into a run directory.")
-      .def(nb::init<const std::string&, const std::string&, const std::vector<std::string>&, bool>(), "live_dir"_a,
-           "run_dir"_a, "streams"_a, "sync"_a)
+      .def(nb::init<const std::string&, const std::string&, const std::vector<std::string>&, bool>(),
+           "live_dir"_a, "run_dir"_a, "streams"_a, "sync"_a)
       .def("step", &Recorder::step, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("recorded", &Recorder::recorded);
-  m.def("read_watermark", [](const std::string& path) -> nb::object {
-    const auto w = read_watermark(path);
-    if (!w) return nb::none();
-    nb::dict d;
-    d["page"] = w->page;
-    d["offset"] = w->offset;
-    d["seq"] = w->seq;
-    d["synced"] = w->synced != 0;
-    return d;
-  }, "path"_a, nb::sig("def read_watermark(path: str) -> dict[str, typing.Any] | None"));
+  m.def(
+      "read_watermark",
+      [](const std::string& path) -> nb::object {
+        const auto w = read_watermark(path);
+        if (!w) return nb::none();
+        nb::dict d;
+        d["page"] = w->page;
+        d["offset"] = w->offset;
+        d["seq"] = w->seq;
+        d["synced"] = w->synced != 0;
+        return d;
+      },
+      "path"_a, nb::sig("def read_watermark(path: str) -> dict[str, typing.Any] | None"));
   m.def("list_pages", &list_pages, "directory"_a);
   m.def("scan_page", &scan, "path"_a, nb::sig("def scan_page(path: str) -> dict[str, typing.Any]"),
-        "The longest valid prefix of a page file, and why it ended. Raises NotAJournal, JournalVersionUnsupported, "
+        "The longest valid prefix of a page file, and why it ended. Raises NotAJournal, "
+        "JournalVersionUnsupported, "
         "JournalCorrupt (the header).");
 }

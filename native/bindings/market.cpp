@@ -19,17 +19,19 @@ namespace {
 
 constexpr std::int64_t kMaxFeeRate = 1'000'000'000;
 
-void init_instrument(Instrument* self, std::uint32_t id, std::int64_t tick, std::int64_t lot, std::int64_t maker_fee,
-                     std::int64_t taker_fee, std::uint32_t quantity_exponent) {
+void init_instrument(Instrument* self, std::uint32_t id, std::int64_t tick, std::int64_t lot,
+                     std::int64_t maker_fee, std::int64_t taker_fee, std::uint32_t quantity_exponent) {
   if (id == 0 || id >= 1U << 20) throw nb::value_error("instrument ids are 1 to 1048575");
   if (tick <= 0 || lot <= 0) throw nb::value_error("tick and lot must be above zero");
-  if (maker_fee > kMaxFeeRate || maker_fee < -kMaxFeeRate || taker_fee > kMaxFeeRate || taker_fee < -kMaxFeeRate)
+  if (maker_fee > kMaxFeeRate || maker_fee < -kMaxFeeRate || taker_fee > kMaxFeeRate ||
+      taker_fee < -kMaxFeeRate)
     throw nb::value_error("a fee is a fraction of the notional, -1 to 1");
   if (quantity_exponent > 18) throw nb::value_error("quantity_exponent is 0 to 18");
   new (self) Instrument{id, tick, lot, maker_fee, taker_fee, quantity_exponent};
 }
 
-std::uint64_t run_feed(SyntheticFeed& feed, const LoopContext& context, StreamWriter& writer, const Lockstep* lockstep) {
+std::uint64_t run_feed(SyntheticFeed& feed, const LoopContext& context, StreamWriter& writer,
+                       const Lockstep* lockstep) {
   return finish(feed.run(context, writer, lockstep));
 }
 
@@ -42,11 +44,12 @@ std::uint64_t run_gateway(const LoopContext& context, LiveReader& reader, Stream
 }
 
 std::uint64_t run_alternating(const LoopContext& context, LiveReader& reader, StreamWriter& writer,
-                              std::shared_ptr<StreamWriter> consumed, const std::vector<Instrument>& instruments,
-                              std::uint64_t every, std::int64_t lots, std::uint64_t throttle_per_s,
-                              std::int64_t max_position) {
+                              std::shared_ptr<StreamWriter> consumed,
+                              const std::vector<Instrument>& instruments, std::uint64_t every,
+                              std::int64_t lots, std::uint64_t throttle_per_s, std::int64_t max_position) {
   if (every == 0 || lots <= 0 || max_position < 0 || throttle_per_s > 1'000'000'000)
-    throw nb::value_error("every and lots must be above zero, throttle_per_s at most 1e9, max_position not negative");
+    throw nb::value_error(
+        "every and lots must be above zero, throttle_per_s at most 1e9, max_position not negative");
   AlternatingStrategy handler(instruments, {every, lots, throttle_per_s, max_position}, writer, context);
   ConsumptionRecord record(std::move(consumed));
   return finish(run_loop(context, *reader.mux, record, handler));
@@ -59,15 +62,17 @@ void bind_market(nb::module_& m) {
   using namespace tapewire;
   using namespace tapewire::bindings;
 
-  nb::class_<Instrument>(m, "NativeInstrument",
-                         "tick in 1e-9; lot in 10^-quantity_exponent; fees as fractions of the notional in 1e-9.")
+  nb::class_<Instrument>(
+      m, "NativeInstrument",
+      "tick in 1e-9; lot in 10^-quantity_exponent; fees as fractions of the notional in 1e-9.")
       .def("__init__", &init_instrument, "id"_a, "tick"_a, "lot"_a, "maker_fee"_a = 0, "taker_fee"_a = 0,
            "quantity_exponent"_a = 9)
       .def_ro("id", &Instrument::id)
       .def_ro("tick", &Instrument::tick)
       .def_ro("lot", &Instrument::lot);
 
-  nb::class_<SyntheticFeed>(m, "SyntheticFeed", "A seeded random walk of 10-level books; instruments take turns.")
+  nb::class_<SyntheticFeed>(m, "SyntheticFeed",
+                            "A seeded random walk of 10-level books; instruments take turns.")
       .def(
           "__init__",
           [](SyntheticFeed* self, const std::vector<Instrument>& instruments, std::uint64_t events,
@@ -76,24 +81,31 @@ void bind_market(nb::module_& m) {
              std::int64_t realtime_offset_ns) {
             if (instruments.empty()) throw nb::value_error("a feed needs at least one instrument");
             if (interval_ns < 0 || start_price <= 0 || spread_ticks <= 0)
-              throw nb::value_error("interval_ns must not be negative, start_price and spread_ticks above zero");
-            new (self) SyntheticFeed(instruments, {events, interval_ns, poisson, paced, seed, linger_ns,
-                                                   spin_window_ns, start_price, spread_ticks, realtime_offset_ns});
+              throw nb::value_error(
+                  "interval_ns must not be negative, start_price and spread_ticks above zero");
+            new (self)
+                SyntheticFeed(instruments, {events, interval_ns, poisson, paced, seed, linger_ns,
+                                            spin_window_ns, start_price, spread_ticks, realtime_offset_ns});
           },
           "instruments"_a, "events"_a = 0, "interval_ns"_a = 300'000, "poisson"_a = false, "paced"_a = true,
-          "seed"_a = 42, "linger_ns"_a = 10'000, "spin_window_ns"_a = 100'000, "start_price"_a = 100'000'000'000,
-          "spread_ticks"_a = 1, "realtime_offset_ns"_a = 0)
+          "seed"_a = 42, "linger_ns"_a = 10'000, "spin_window_ns"_a = 100'000,
+          "start_price"_a = 100'000'000'000, "spread_ticks"_a = 1, "realtime_offset_ns"_a = 0)
       .def("run", &run_feed, "context"_a, "writer"_a, "lockstep"_a.none() = nb::none(),
-           nb::call_guard<nb::gil_scoped_release>(), "Publish until the events are out or a stop is asked for; returns how many.");
+           nb::call_guard<nb::gil_scoped_release>(),
+           "Publish until the events are out or a stop is asked for; returns how many.");
 
-  nb::class_<SimulatedVenue>(m, "SimulatedVenue", "Fills at the touch of the last Depth; see docs/venue-model.")
-      .def(nb::init<const std::vector<Instrument>&, std::uint32_t>(), "instruments"_a, "max_open_orders"_a = 10'000)
+  nb::class_<SimulatedVenue>(m, "SimulatedVenue",
+                             "Fills at the touch of the last Depth; see docs/venue-model.")
+      .def(nb::init<const std::vector<Instrument>&, std::uint32_t>(), "instruments"_a,
+           "max_open_orders"_a = 10'000)
       .def_prop_ro("open_orders", &SimulatedVenue::open_orders);
 
-  m.def("run_gateway", &run_gateway, "context"_a, "reader"_a, "writer"_a, "consumed"_a.none(), "venue"_a, "strategies"_a,
+  m.def("run_gateway", &run_gateway, "context"_a, "reader"_a, "writer"_a, "consumed"_a.none(), "venue"_a,
+        "strategies"_a, nb::call_guard<nb::gil_scoped_release>(),
+        "The trade gateway's loop. strategies: [(slot, stream id)], whose orders are cancelled when they "
+        "fail.");
+  m.def("run_alternating", &run_alternating, "context"_a, "reader"_a, "writer"_a, "consumed"_a.none(),
+        "instruments"_a, "every"_a = 5, "lots"_a = 1, "throttle_per_s"_a = 0, "max_position"_a = 0,
         nb::call_guard<nb::gil_scoped_release>(),
-        "The trade gateway's loop. strategies: [(slot, stream id)], whose orders are cancelled when they fail.");
-  m.def("run_alternating", &run_alternating, "context"_a, "reader"_a, "writer"_a, "consumed"_a.none(), "instruments"_a,
-        "every"_a = 5, "lots"_a = 1, "throttle_per_s"_a = 0, "max_position"_a = 0,
-        nb::call_guard<nb::gil_scoped_release>(), "The native alternating strategy's loop; returns frames handled.");
+        "The native alternating strategy's loop; returns frames handled.");
 }

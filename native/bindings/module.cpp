@@ -1,8 +1,9 @@
 #include "bindings/bindings.hpp"
 
 NB_MODULE(_native, m) {
-  m.doc() = "The native core of tapewire: journal, shared files, loops, books. Used through tapewire.journal and "
-            "tapewire.runtime.";
+  m.doc() =
+      "The native core of tapewire: journal, shared files, loops, books. Used through tapewire.journal and "
+      "tapewire.runtime.";
   // A process that froze its collector ends with objects alive, by design; the report would fill its log.
   nb::set_leak_warnings(false);
   m.attr("compiler") = TAPEWIRE_COMPILER;

@@ -1,14 +1,14 @@
 // The native loop under a Python strategy and under the ledger: it waits without the interpreter lock,
 // takes it for each event that the handler wants, and is the port through which orders leave.
+#include <algorithm>
+#include <exception>
+#include <optional>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
-
-#include <algorithm>
-#include <exception>
-#include <optional>
 
 #include "bindings/bindings.hpp"
 #include "bindings/event.hpp"
@@ -27,17 +27,22 @@ nb::object method(nb::handle handler, const char* name) {
 
 class StrategyLoop {
  public:
-  StrategyLoop(const LoopContext& context, std::shared_ptr<LiveReader> reader, std::shared_ptr<StreamWriter> writer,
-               std::shared_ptr<StreamWriter> consumed, const std::vector<Instrument>& instruments, bool event_time)
-      : context_(context), reader_(std::move(reader)), writer_(std::move(writer)), record_(std::move(consumed)),
-        instruments_(instruments), event_time_(event_time) {
+  StrategyLoop(const LoopContext& context, std::shared_ptr<LiveReader> reader,
+               std::shared_ptr<StreamWriter> writer, std::shared_ptr<StreamWriter> consumed,
+               const std::vector<Instrument>& instruments, bool event_time)
+      : context_(context),
+        reader_(std::move(reader)),
+        writer_(std::move(writer)),
+        record_(std::move(consumed)),
+        instruments_(instruments),
+        event_time_(event_time) {
     timers_.reserve(1024);
   }
 
   // -- the port -------------------------------------------------------------------------------
   std::uint64_t submit(std::uint8_t action, std::uint8_t type, std::uint8_t tif, std::uint8_t side,
-                       std::uint32_t instrument, std::int64_t price, std::int64_t quantity, std::uint64_t order_id,
-                       std::uint64_t request_id) {
+                       std::uint32_t instrument, std::int64_t price, std::int64_t quantity,
+                       std::uint64_t order_id, std::uint64_t request_id) {
     auto* o = writer_->reserve<OrderInput>(FrameType::kOrderInput);
     if (o == nullptr) throw writer_->error();
     *o = OrderInput{order_id, instrument, action, side, type, tif, price, quantity, request_id};
@@ -46,9 +51,9 @@ class StrategyLoop {
     block().add(Counter::kFramesOut);
     return seq;
   }
-  std::uint64_t reject_local(std::uint8_t action, std::uint16_t reason, std::uint8_t side, std::uint32_t instrument,
-                             std::int64_t price, std::int64_t quantity, std::int64_t filled, std::uint64_t order_id,
-                             std::uint64_t request_id) {
+  std::uint64_t reject_local(std::uint8_t action, std::uint16_t reason, std::uint8_t side,
+                             std::uint32_t instrument, std::int64_t price, std::int64_t quantity,
+                             std::int64_t filled, std::uint64_t order_id, std::uint64_t request_id) {
     auto* r = writer_->reserve<OrderReport>(FrameType::kOrderReport);
     if (r == nullptr) throw writer_->error();
     *r = OrderReport{};
@@ -83,7 +88,8 @@ class StrategyLoop {
   }
   std::uint64_t text(const std::string& line) {
     const std::string cut = line.substr(0, 4096);
-    const auto seq = writer_->append(FrameType::kText, cut.data(), static_cast<std::uint32_t>(cut.size()), origin());
+    const auto seq =
+        writer_->append(FrameType::kText, cut.data(), static_cast<std::uint32_t>(cut.size()), origin());
     if (seq == 0) throw writer_->error();
     block().add(Counter::kFramesOut);
     return seq;
@@ -151,7 +157,8 @@ class StrategyLoop {
         block().add(Counter::kFills);
         return dispatch<Fill>(on_fill_, f);
       }
-      default: return true;
+      default:
+        return true;
     }
   }
   bool on_idle(std::int64_t now) noexcept { return event_time_ || fire_timers(now); }
@@ -167,7 +174,8 @@ class StrategyLoop {
   struct Forget {
     StrategyLoop& loop;
     ~Forget() {
-      for (auto* f : {&loop.on_depth_, &loop.on_ticker_, &loop.on_trade_, &loop.on_report_, &loop.on_fill_, &loop.on_timer_})
+      for (auto* f : {&loop.on_depth_, &loop.on_ticker_, &loop.on_trade_, &loop.on_report_, &loop.on_fill_,
+                      &loop.on_timer_})
         f->reset();
     }
   };
@@ -181,8 +189,12 @@ class StrategyLoop {
   }
 
   [[nodiscard]] CounterBlock& block() const noexcept { return context_.block(); }
-  [[nodiscard]] Origin origin() const noexcept { return current_.seq == 0 ? Origin{} : Origin::caused_by(current_); }
-  [[nodiscard]] bool mine(std::uint64_t order_id) const noexcept { return (order_id >> 48) == writer_->stream_id(); }
+  [[nodiscard]] Origin origin() const noexcept {
+    return current_.seq == 0 ? Origin{} : Origin::caused_by(current_);
+  }
+  [[nodiscard]] bool mine(std::uint64_t order_id) const noexcept {
+    return (order_id >> 48) == writer_->stream_id();
+  }
 
   void lifecycle(LifecycleKind kind, const Origin& from = {}) {
     auto* l = writer_->reserve<Lifecycle>(FrameType::kLifecycle);
@@ -211,7 +223,8 @@ class StrategyLoop {
     try {
       std::uint32_t exponent = 9;
       if constexpr (requires(Payload p) { p.instrument_id; }) {
-        const auto& p = *reinterpret_cast<const Payload*>(reinterpret_cast<const std::byte*>(&frame) + kHeaderBytes);
+        const auto& p =
+            *reinterpret_cast<const Payload*>(reinterpret_cast<const std::byte*>(&frame) + kHeaderBytes);
         if (const Instrument* i = instruments_.find(p.instrument_id)) exponent = i->quantity_exponent;
       }
       f(Event<Payload>(frame, exponent));
@@ -270,9 +283,12 @@ class StrategyLoop {
 // The ledger's loop: orders, reports and fills one by one; of the books only the last touch.
 class LedgerLoop {
  public:
-  LedgerLoop(const LoopContext& context, std::shared_ptr<LiveReader> reader, std::shared_ptr<StreamWriter> consumed,
-             const std::vector<Instrument>& instruments)
-      : context_(context), reader_(std::move(reader)), record_(std::move(consumed)), instruments_(instruments),
+  LedgerLoop(const LoopContext& context, std::shared_ptr<LiveReader> reader,
+             std::shared_ptr<StreamWriter> consumed, const std::vector<Instrument>& instruments)
+      : context_(context),
+        reader_(std::move(reader)),
+        record_(std::move(consumed)),
+        instruments_(instruments),
         touches_(instruments_.size()) {}
 
   // handler: on_order_input(event), on_report(event), on_fill(event), on_touch(instrument_id, bid, ask)
@@ -303,10 +319,17 @@ class LedgerLoop {
         dirty_ = true;
         return true;
       }
-      case FrameType::kOrderInput: context_.block().add(Counter::kOrders); return dispatch<OrderInput>(on_input_, f);
-      case FrameType::kOrderReport: context_.block().add(Counter::kReports); return dispatch<OrderReport>(on_report_, f);
-      case FrameType::kFill: context_.block().add(Counter::kFills); return dispatch<Fill>(on_fill_, f);
-      default: return true;
+      case FrameType::kOrderInput:
+        context_.block().add(Counter::kOrders);
+        return dispatch<OrderInput>(on_input_, f);
+      case FrameType::kOrderReport:
+        context_.block().add(Counter::kReports);
+        return dispatch<OrderReport>(on_report_, f);
+      case FrameType::kFill:
+        context_.block().add(Counter::kFills);
+        return dispatch<Fill>(on_fill_, f);
+      default:
+        return true;
     }
   }
   bool on_idle(std::int64_t) noexcept {
@@ -333,7 +356,8 @@ class LedgerLoop {
   struct Forget {
     LedgerLoop& loop;
     ~Forget() {
-      for (auto* f : {&loop.on_input_, &loop.on_report_, &loop.on_fill_, &loop.on_touch_, &loop.on_batch_}) f->reset();
+      for (auto* f : {&loop.on_input_, &loop.on_report_, &loop.on_fill_, &loop.on_touch_, &loop.on_batch_})
+        f->reset();
     }
   };
   struct Touch {
@@ -371,19 +395,22 @@ class LedgerLoop {
 void bind_strategy(nb::module_& m) {
   using namespace tapewire;
   using namespace tapewire::bindings;
-  nb::class_<StrategyLoop>(m, "StrategyLoop", "The loop of a Python strategy, and the port its orders leave by.")
+  nb::class_<StrategyLoop>(m, "StrategyLoop",
+                           "The loop of a Python strategy, and the port its orders leave by.")
       .def(nb::init<const LoopContext&, std::shared_ptr<LiveReader>, std::shared_ptr<StreamWriter>,
                     std::shared_ptr<StreamWriter>, const std::vector<Instrument>&, bool>(),
            "context"_a, "reader"_a, "writer"_a, "consumed"_a.none(), "instruments"_a, "event_time"_a = false)
-      .def("submit", &StrategyLoop::submit, "action"_a, "order_type"_a, "time_in_force"_a, "side"_a, "instrument_id"_a,
-           "price"_a, "quantity"_a, "order_id"_a, "request_id"_a)
-      .def("reject_local", &StrategyLoop::reject_local, "action"_a, "reason"_a, "side"_a, "instrument_id"_a, "price"_a,
-           "quantity"_a, "filled"_a, "order_id"_a, "request_id"_a)
+      .def("submit", &StrategyLoop::submit, "action"_a, "order_type"_a, "time_in_force"_a, "side"_a,
+           "instrument_id"_a, "price"_a, "quantity"_a, "order_id"_a, "request_id"_a)
+      .def("reject_local", &StrategyLoop::reject_local, "action"_a, "reason"_a, "side"_a, "instrument_id"_a,
+           "price"_a, "quantity"_a, "filled"_a, "order_id"_a, "request_id"_a)
       .def("set_timer", &StrategyLoop::set_timer, "timer_id"_a, "due_ns"_a)
       .def("cancel_timer", &StrategyLoop::cancel_timer, "timer_id"_a)
       .def("now_ns", &StrategyLoop::now_ns)
-      .def("text", &StrategyLoop::text, "line"_a, "Append a Text frame (at most 4096 bytes); returns its seq.")
-      .def_prop_ro("current", &StrategyLoop::current, nb::sig("def current(self) -> tuple[int, int, int] | None"),
+      .def("text", &StrategyLoop::text, "line"_a,
+           "Append a Text frame (at most 4096 bytes); returns its seq.")
+      .def_prop_ro("current", &StrategyLoop::current,
+                   nb::sig("def current(self) -> tuple[int, int, int] | None"),
                    "(stream id, seq, type) of the frame being dispatched, or that failed.")
       .def("run", &StrategyLoop::run, "handler"_a, nb::sig("def run(self, handler: object) -> int"));
   nb::class_<LedgerLoop>(m, "LedgerLoop", "The loop of the ledger process.")

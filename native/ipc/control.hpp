@@ -47,7 +47,8 @@ class Control {
         std::atomic_ref(processes()[slot % kMaxProcesses].stop).load(std::memory_order_acquire));
   }
   void mark_failed(std::uint32_t slot, bool failed) const noexcept {
-    std::atomic_ref(processes()[slot % kMaxProcesses].failed).store(failed ? 1U : 0U, std::memory_order_release);
+    std::atomic_ref(processes()[slot % kMaxProcesses].failed)
+        .store(failed ? 1U : 0U, std::memory_order_release);
   }
   [[nodiscard]] bool failed(std::uint32_t slot) const noexcept {
     return std::atomic_ref(processes()[slot % kMaxProcesses].failed).load(std::memory_order_acquire) != 0;
@@ -76,7 +77,9 @@ class Control {
   static constexpr std::size_t kBytes = 64 + 64 * kMaxStreams + 64 * kMaxProcesses;
 
   explicit Control(SharedFile file) : file_(std::move(file)) {}
-  [[nodiscard]] StreamLine* streams() const noexcept { return reinterpret_cast<StreamLine*>(file_.base() + 64); }
+  [[nodiscard]] StreamLine* streams() const noexcept {
+    return reinterpret_cast<StreamLine*>(file_.base() + 64);
+  }
   [[nodiscard]] ProcessLine* processes() const noexcept {
     return reinterpret_cast<ProcessLine*>(file_.base() + 64 + 64 * kMaxStreams);
   }

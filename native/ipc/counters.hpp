@@ -52,11 +52,11 @@ enum class Counter : std::uint32_t {
   kCount,
 };
 inline constexpr std::array<const char*, static_cast<std::size_t>(Counter::kCount)> kCounterNames = {
-    "pid",           "state",          "heartbeat_ns",   "started_ns", "frames_in",   "frames_out",
-    "depths",        "trades",         "orders",         "reports",    "fills",       "rejects",
-    "refused",       "open_orders",    "last_seq",       "latency_last_ns", "latency_max_ns", "latency_count",
-    "parks",         "wakes",          "page_rolls",     "roll_waits", "slow_yields", "timers",
-    "errors",        "dropped",        "late",           "first_event_ns", "last_event_ns", "max_backlog"};
+    "pid",     "state",       "heartbeat_ns", "started_ns",      "frames_in",      "frames_out",
+    "depths",  "trades",      "orders",       "reports",         "fills",          "rejects",
+    "refused", "open_orders", "last_seq",     "latency_last_ns", "latency_max_ns", "latency_count",
+    "parks",   "wakes",       "page_rolls",   "roll_waits",      "slow_yields",    "timers",
+    "errors",  "dropped",     "late",         "first_event_ns",  "last_event_ns",  "max_backlog"};
 
 enum class ProcessState : std::uint64_t {
   kEmpty = 0,
@@ -121,7 +121,8 @@ class Counters {
     if (names.size() > kMaxProcesses)
       throw JournalError(ErrorKind::kSystem, path + ": at most 32 processes in one run", path);
     return Counters(SharedFile::create(path, 64 + names.size() * sizeof(CounterBlock), [&](std::byte* base) {
-      const Header h{kCountersMagic, kFormatVersion, static_cast<std::uint32_t>(names.size()), sizeof(CounterBlock)};
+      const Header h{kCountersMagic, kFormatVersion, static_cast<std::uint32_t>(names.size()),
+                     sizeof(CounterBlock)};
       std::memcpy(base, &h, sizeof h);
       for (std::size_t i = 0; i < names.size(); ++i) {
         auto* block = reinterpret_cast<CounterBlock*>(base + 64) + i;
@@ -153,7 +154,9 @@ class Counters {
   static constexpr std::uint64_t kCountersMagic = 0x31544E43'57504154ULL;  // "TAPWCNT1"
 
   explicit Counters(SharedFile file) : file_(std::move(file)) {}
-  [[nodiscard]] const Header& header() const noexcept { return *reinterpret_cast<const Header*>(file_.base()); }
+  [[nodiscard]] const Header& header() const noexcept {
+    return *reinterpret_cast<const Header*>(file_.base());
+  }
 
   SharedFile file_;
 };

@@ -76,24 +76,29 @@ LoopResult run_loop(const LoopContext& context, LiveMux& mux, ConsumptionRecord&
       const FrameHeader& f = *cursor->peek();
       const std::uint64_t seq = f.seq;
       const std::uint32_t stream = f.stream_id;
-      if (!handler.on_frame(f)) return failed(handler.error() ? LoopEnd::kWriterFailed : LoopEnd::kHandlerFailed, handler.error());
+      if (!handler.on_frame(f))
+        return failed(handler.error() ? LoopEnd::kWriterFailed : LoopEnd::kHandlerFailed, handler.error());
       cursor->advance();
       record.note(stream, seq);
       block.add(Counter::kFramesIn);
       block.set_consumed(stream, seq);
       ++result.frames;
       waiter.active();
-      if (++since_heartbeat < 1024) [[likely]] continue;
+      if (++since_heartbeat < 1024) [[likely]]
+        continue;
     }
     const bool busy = cursor != nullptr;
     since_heartbeat = 0;
     if (busy) context.sample_backlog(mux);
-    if (const Cursor* bad = mux.failed(); bad != nullptr && !busy) return failed(LoopEnd::kReaderFailed, &bad->error());
+    if (const Cursor* bad = mux.failed(); bad != nullptr && !busy)
+      return failed(LoopEnd::kReaderFailed, &bad->error());
     if (record.pending() && !record.flush()) return failed(LoopEnd::kWriterFailed, &record.writer()->error());
     const std::int64_t now = monotonic_ns();
     block.set(Counter::kHeartbeatNs, static_cast<std::uint64_t>(now));
-    if (!handler.on_idle(now)) return failed(handler.error() ? LoopEnd::kWriterFailed : LoopEnd::kHandlerFailed, handler.error());
-    if (const auto stop = context.stop(); stop != StopRequest::kNone && (!busy || stop == StopRequest::kNow)) {
+    if (!handler.on_idle(now))
+      return failed(handler.error() ? LoopEnd::kWriterFailed : LoopEnd::kHandlerFailed, handler.error());
+    if (const auto stop = context.stop();
+        stop != StopRequest::kNone && (!busy || stop == StopRequest::kNow)) {
       // "Drain": once more, for what was published before the stop was asked for.
       if (stop == StopRequest::kNow || mux.poll() == nullptr) {
         record.flush();

@@ -12,7 +12,10 @@ class SharedFile {
  public:
   SharedFile() = default;
   SharedFile(SharedFile&& o) noexcept
-      : base_(std::exchange(o.base_, nullptr)), bytes_(o.bytes_), writable_(o.writable_), path_(std::move(o.path_)) {}
+      : base_(std::exchange(o.base_, nullptr)),
+        bytes_(o.bytes_),
+        writable_(o.writable_),
+        path_(std::move(o.path_)) {}
   SharedFile& operator=(SharedFile&&) = delete;
   ~SharedFile() {
     if (base_ != nullptr) ::munmap(base_, bytes_);
@@ -39,7 +42,7 @@ class SharedFile {
   static SharedFile open(const std::string& path, bool writable) {
     FileDescriptor fd(::open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC));
     if (!fd.valid()) raise(path, "cannot open", errno, 0);
-    struct stat st {};
+    struct stat st{};
     ::fstat(fd.get(), &st);
     return map(fd.get(), path, static_cast<std::size_t>(st.st_size), writable);
   }

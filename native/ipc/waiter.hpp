@@ -22,8 +22,8 @@ enum class WaitKind : std::uint8_t { kSpin, kYield, kPark, kHybrid, kBatch };
 
 struct WaitPolicy {
   WaitKind kind = WaitKind::kYield;
-  std::int64_t window_ns = 5'000'000;   // hybrid: how long it yields before it parks
-  std::int64_t batch_ns = 50'000'000;   // batch: how long it sleeps between looks
+  std::int64_t window_ns = 5'000'000;  // hybrid: how long it yields before it parks
+  std::int64_t batch_ns = 50'000'000;  // batch: how long it sleeps between looks
 };
 
 class Waiter {
@@ -43,14 +43,24 @@ class Waiter {
   void idle(const LiveMux& mux, std::int64_t now, std::int64_t due) noexcept {
     if (idle_since_ == 0) idle_since_ = now;
     switch (policy_.kind) {
-      case WaitKind::kSpin: cpu_relax(); return;
-      case WaitKind::kYield: adaptive_yield(mux, now, due); return;
-      case WaitKind::kPark: park(mux, now, due); return;
-      case WaitKind::kHybrid:
-        if (now - idle_since_ < policy_.window_ns) adaptive_yield(mux, now, due);
-        else park(mux, now, due);
+      case WaitKind::kSpin:
+        cpu_relax();
         return;
-      case WaitKind::kBatch: sleep_until_ns(std::min(due, now + std::min(policy_.batch_ns, kMaxParkNs))); return;
+      case WaitKind::kYield:
+        adaptive_yield(mux, now, due);
+        return;
+      case WaitKind::kPark:
+        park(mux, now, due);
+        return;
+      case WaitKind::kHybrid:
+        if (now - idle_since_ < policy_.window_ns)
+          adaptive_yield(mux, now, due);
+        else
+          park(mux, now, due);
+        return;
+      case WaitKind::kBatch:
+        sleep_until_ns(std::min(due, now + std::min(policy_.batch_ns, kMaxParkNs)));
+        return;
     }
   }
 
@@ -97,7 +107,8 @@ class Waiter {
       const long rc = ::syscall(SYS_futex_waitv, words, n, 0U, &ts, CLOCK_MONOTONIC);
       if (rc < 0 && errno == ENOSYS) sleep_until_ns(std::min(until, now + 50'000));  // kernel before 5.16
     }
-    for (const auto& c : cursors) control_->waiters(c->stream_id()).fetch_and(~bit_, std::memory_order_seq_cst);
+    for (const auto& c : cursors)
+      control_->waiters(c->stream_id()).fetch_and(~bit_, std::memory_order_seq_cst);
   }
 
   static constexpr std::uint32_t kMaxWaited = 64;

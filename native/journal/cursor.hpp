@@ -69,11 +69,13 @@ struct CursorOptions {
 class Cursor final : private PageHelper::Client {
  public:
   // Begins at the first page. Throws StreamNotFound when there is none yet.
-  Cursor(PageSource source, CursorOptions options) : source_(std::move(source)), options_(std::move(options)) {
+  Cursor(PageSource source, CursorOptions options)
+      : source_(std::move(source)), options_(std::move(options)) {
     const auto pages = source_.pages();
     if (pages.empty())
-      throw JournalError(ErrorKind::kStreamNotFound,
-                         "stream '" + source_.stream() + "' has no pages yet; `tapewire journal ls` lists what there is");
+      throw JournalError(
+          ErrorKind::kStreamNotFound,
+          "stream '" + source_.stream() + "' has no pages yet; `tapewire journal ls` lists what there is");
     first_page_ = pages.front();
     enter(source_.open(first_page_), first_page_);
     // Earlier pages were removed: the first frame asked for says so, unless a seek comes before it.
@@ -99,10 +101,12 @@ class Cursor final : private PageHelper::Client {
       }
       const std::uint64_t word = load_word(base_ + offset_);
       if (word == 0) {
-        if (limit_ < page_bytes_ && !error_) [[unlikely]] corrupt(Finding::kTruncated);
+        if (limit_ < page_bytes_ && !error_) [[unlikely]]
+          corrupt(Finding::kTruncated);
         return nullptr;
       }
-      if (!accept(word)) [[unlikely]] return nullptr;
+      if (!accept(word)) [[unlikely]]
+        return nullptr;
       const auto& f = *reinterpret_cast<const FrameHeader*>(base_ + offset_);
       if (f.type != static_cast<std::uint16_t>(FrameType::kPageEnd)) [[likely]] {
         checked_at_ = offset_;
@@ -129,13 +133,16 @@ class Cursor final : private PageHelper::Client {
       for (const auto n : source_.pages()) {
         if (n <= page_number_) continue;
         auto later = source_.open(n);
-        if (!later.mapping || later.state != PageState::kStarted || later.mapping->bytes() < kPageHeaderBytes + 8 ||
+        if (!later.mapping || later.state != PageState::kStarted ||
+            later.mapping->bytes() < kPageHeaderBytes + 8 ||
             load_word(later.mapping->base() + kPageHeaderBytes) == 0)
           continue;
         if (load_word(base_ + offset_) != 0) return true;  // it was the writer, rolling just now
         const std::uint64_t first = later.mapping->header().first_seq;
-        if (first != next_seq_) gap(next_seq_ - 1, first);
-        else enter(std::move(later), n);
+        if (first != next_seq_)
+          gap(next_seq_ - 1, first);
+        else
+          enter(std::move(later), n);
         return true;
       }
     } catch (const JournalError& e) {
@@ -192,8 +199,10 @@ class Cursor final : private PageHelper::Client {
     }
     const auto& f = *reinterpret_cast<const FrameHeader*>(base_ + offset_);
     if (f.seq != next_seq_) [[unlikely]] {
-      if (offset_ == kPageHeaderBytes && f.seq == page_->header().first_seq && f.seq > next_seq_) gap(next_seq_ - 1, f.seq);
-      else corrupt(Finding::kBadSeq);
+      if (offset_ == kPageHeaderBytes && f.seq == page_->header().first_seq && f.seq > next_seq_)
+        gap(next_seq_ - 1, f.seq);
+      else
+        corrupt(Finding::kBadSeq);
       return false;
     }
     if (options_.verify && f.stream_id != page_->header().stream_id) {
@@ -209,7 +218,8 @@ class Cursor final : private PageHelper::Client {
       const std::uint64_t number = page_number_ + 1;
       PageSource::Opened opened;
       if (take_prepared(opened) && opened.state == PageState::kPrepared)  // the writer has entered it since
-        opened.state = check_page_header(opened.mapping->base(), opened.mapping->bytes(), opened.path, number);
+        opened.state =
+            check_page_header(opened.mapping->base(), opened.mapping->bytes(), opened.path, number);
       // Not mapped ahead, or mapped and then made anew by a writer that took over.
       if (!opened.mapping || opened.state == PageState::kPrepared) opened = source_.open(number);
       if (!opened.mapping) {
@@ -243,7 +253,8 @@ class Cursor final : private PageHelper::Client {
 
   void enter(PageSource::Opened opened, std::uint64_t number) {
     if (!opened.mapping)
-      throw JournalError(ErrorKind::kStreamNotFound, source_.stream() + ": page vanished while it was opened");
+      throw JournalError(ErrorKind::kStreamNotFound,
+                         source_.stream() + ": page vanished while it was opened");
     if (options_.helper) retired_ = std::move(page_);
     page_ = std::move(opened.mapping);
     path_ = std::move(opened.path);
@@ -305,14 +316,17 @@ class Cursor final : private PageHelper::Client {
   void seek_page(Before&& before) {
     const auto pages = source_.pages();
     if (pages.empty())
-      throw JournalError(ErrorKind::kStreamNotFound, "stream '" + source_.stream() + "' has no pages any more");
+      throw JournalError(ErrorKind::kStreamNotFound,
+                         "stream '" + source_.stream() + "' has no pages any more");
     std::size_t low = 0;
     std::size_t high = pages.size();
     while (high - low > 1) {
       const std::size_t middle = low + (high - low) / 2;
       const auto o = source_.open(pages[middle]);
-      if (o.mapping && o.state == PageState::kStarted && before(o.mapping->header())) low = middle;
-      else high = middle;
+      if (o.mapping && o.state == PageState::kStarted && before(o.mapping->header()))
+        low = middle;
+      else
+        high = middle;
     }
     if (options_.helper) options_.helper->detach(*this);
     next_ = {};
@@ -327,8 +341,8 @@ class Cursor final : private PageHelper::Client {
 
   void corrupt(Finding finding) noexcept {
     JournalError e(ErrorKind::kCorrupt,
-                   path_ + ": " + finding_text(finding) + " at offset " + std::to_string(offset_) + ", where seq " +
-                       std::to_string(next_seq_) + " should be; frames before it are good",
+                   path_ + ": " + finding_text(finding) + " at offset " + std::to_string(offset_) +
+                       ", where seq " + std::to_string(next_seq_) + " should be; frames before it are good",
                    path_);
     e.page = page_number_;
     e.offset = offset_;
@@ -338,8 +352,8 @@ class Cursor final : private PageHelper::Client {
   void gap(std::uint64_t previous, std::uint64_t next) {
     JournalError e(ErrorKind::kGap,
                    "stream '" + source_.stream() + "': frames " + std::to_string(previous + 1) + " to " +
-                       std::to_string(next - 1) + " are missing (pages removed); seek to seq " + std::to_string(next) +
-                       " to read on",
+                       std::to_string(next - 1) + " are missing (pages removed); seek to seq " +
+                       std::to_string(next) + " to read on",
                    path_);
     e.previous_seq = previous;
     e.seq = next;

@@ -100,8 +100,10 @@ class Mapping {
       auto* p = reinterpret_cast<unsigned char*>(base_ + i);
       std::atomic_ref<unsigned char> byte(*p);
       const unsigned char v = byte.load(std::memory_order_relaxed);
-      if (write) byte.fetch_or(0, std::memory_order_relaxed);
-      else asm volatile("" ::"r"(v));
+      if (write)
+        byte.fetch_or(0, std::memory_order_relaxed);
+      else
+        asm volatile("" ::"r"(v));
     }
   }
 
@@ -121,9 +123,9 @@ inline std::uint32_t static_header_crc(const PageHeader& h) noexcept {
 }
 inline std::uint64_t start_word_of(const PageHeader& h) noexcept {
   const auto* from = reinterpret_cast<const std::byte*>(&h) + offsetof(PageHeader, first_seq);
-  return 1ULL |
-         (static_cast<std::uint64_t>(crc32c(from, offsetof(PageHeader, start_word) - offsetof(PageHeader, first_seq)))
-          << 32);
+  return 1ULL | (static_cast<std::uint64_t>(
+                     crc32c(from, offsetof(PageHeader, start_word) - offsetof(PageHeader, first_seq)))
+                 << 32);
 }
 
 enum class PageState { kPrepared, kStarted };
@@ -139,10 +141,12 @@ inline PageState check_page_header(const std::byte* base, std::uint64_t file_byt
     throw e;
   };
   if (file_bytes < kPageHeaderBytes || h.magic != kMagic)
-    fail(ErrorKind::kNotAJournal, "not a tapewire journal page (no magic); nothing was changed; check the path");
+    fail(ErrorKind::kNotAJournal,
+         "not a tapewire journal page (no magic); nothing was changed; check the path");
   if (h.version != kFormatVersion)
-    fail(ErrorKind::kVersion, "journal format version " + std::to_string(h.version) + ", this tapewire reads version " +
-                                  std::to_string(kFormatVersion) + "; read it with the tapewire that wrote it");
+    fail(ErrorKind::kVersion, "journal format version " + std::to_string(h.version) +
+                                  ", this tapewire reads version " + std::to_string(kFormatVersion) +
+                                  "; read it with the tapewire that wrote it");
   if (h.static_crc != static_header_crc(h)) fail(ErrorKind::kCorrupt, "page header fails its CRC");
   if (h.reserved0 != 0 || h.reserved1 != 0) fail(ErrorKind::kCorrupt, "page header padding is not zero");
   if (h.header_bytes != kPageHeaderBytes || h.page_bytes < kMinPageBytes || h.page_bytes > kMaxPageBytes ||
@@ -165,16 +169,17 @@ inline std::shared_ptr<Mapping> map_page_for_reading(const std::string& path) {
     if (errno == ENOENT || errno == ENOTDIR) return nullptr;
     throw JournalError(ErrorKind::kSystem, path + ": cannot open: " + std::strerror(errno), path);
   }
-  struct stat st {};
+  struct stat st{};
   if (::fstat(fd.get(), &st) != 0)
     throw JournalError(ErrorKind::kSystem, path + ": cannot stat: " + std::strerror(errno), path);
   const auto bytes = static_cast<std::size_t>(st.st_size);
   if (bytes < kPageHeaderBytes)
-    throw JournalError(ErrorKind::kNotAJournal,
-                       path + ": not a tapewire journal page (" + std::to_string(bytes) + " bytes, a header has 128)",
-                       path);
+    throw JournalError(
+        ErrorKind::kNotAJournal,
+        path + ": not a tapewire journal page (" + std::to_string(bytes) + " bytes, a header has 128)", path);
   void* p = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0);
-  if (p == MAP_FAILED) throw JournalError(ErrorKind::kSystem, path + ": cannot map: " + std::strerror(errno), path);
+  if (p == MAP_FAILED)
+    throw JournalError(ErrorKind::kSystem, path + ": cannot map: " + std::strerror(errno), path);
   return std::make_shared<Mapping>(static_cast<std::byte*>(p), bytes);
 }
 
@@ -192,7 +197,8 @@ inline void make_directories(const std::string& dir) {
 // Builds page `number` under a temporary name, pre-faulted for writing, then renames it: a page that
 // has its name is complete. Space is allocated first, so that a full file system is an error here and
 // never a SIGBUS at the first store.
-inline std::shared_ptr<Mapping> prepare_page(const std::string& dir, const StreamIdentity& id, std::uint64_t number) {
+inline std::shared_ptr<Mapping> prepare_page(const std::string& dir, const StreamIdentity& id,
+                                             std::uint64_t number) {
   const std::string path = dir + "/" + page_name(number);
   const std::string temporary = dir + "/." + page_name(number) + ".tmp";
   auto fail = [&](const char* what, int err) {

@@ -97,8 +97,10 @@ class PageHelper {
         const std::lock_guard lock(mutex_);
         for (Client* c : clients_) {
           if (!c->wanted_.exchange(false, std::memory_order_acq_rel)) continue;
-          if (c->work()) busy_looks = kBusyLooks;
-          else c->wanted_.store(true, std::memory_order_release);
+          if (c->work())
+            busy_looks = kBusyLooks;
+          else
+            c->wanted_.store(true, std::memory_order_release);
         }
       }
       sleep(seen, busy_looks > 0);

@@ -68,10 +68,13 @@ class StreamRecorder {
       while (end + 8 <= mapping_->bytes()) {
         const std::uint64_t word = load_word(base + end);
         if (word == 0) break;
-        const Finding f = check_frame(base, end, word, mapping_->bytes(), mapping_->header().page_bytes, false);
+        const Finding f =
+            check_frame(base, end, word, mapping_->bytes(), mapping_->header().page_bytes, false);
         if (f != Finding::kNone) {
-          JournalError e(ErrorKind::kCorrupt, path_ + ": " + finding_text(f) + " at offset " + std::to_string(end) +
-                                                  "; recording of this stream stops there", path_);
+          JournalError e(ErrorKind::kCorrupt,
+                         path_ + ": " + finding_text(f) + " at offset " + std::to_string(end) +
+                             "; recording of this stream stops there",
+                         path_);
           e.page = page_;
           e.offset = end;
           throw e;
@@ -124,7 +127,8 @@ class StreamRecorder {
     next.synced = sync_ ? 1 : 0;
     next.crc = next.compute_crc();
     if (!mark_file_.valid()) {
-      mark_file_ = FileDescriptor(::open((target_ + "/watermark").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+      mark_file_ =
+          FileDescriptor(::open((target_ + "/watermark").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
       if (!mark_file_.valid()) fail("cannot create the watermark", errno);
       sync_directory();
     }

@@ -10,27 +10,36 @@
 namespace tapewire {
 
 enum class Finding : std::uint8_t {
-  kNone,            // ends where the writer is: a zero commit word
-  kPageEnd,         // complete: ends with an end-of-page frame
-  kBadLength,       // commit word holds an impossible length
-  kBadCrc,          // frame bytes do not match their CRC
-  kBadSeq,          // seq is not the next one
-  kBadStream,       // frame of another stream
-  kBadPadding,      // reserved or padding bytes are not zero
-  kTruncated,       // the file is shorter than the frame or the page
-  kTailNotZero,     // bytes after the end-of-page frame
+  kNone,         // ends where the writer is: a zero commit word
+  kPageEnd,      // complete: ends with an end-of-page frame
+  kBadLength,    // commit word holds an impossible length
+  kBadCrc,       // frame bytes do not match their CRC
+  kBadSeq,       // seq is not the next one
+  kBadStream,    // frame of another stream
+  kBadPadding,   // reserved or padding bytes are not zero
+  kTruncated,    // the file is shorter than the frame or the page
+  kTailNotZero,  // bytes after the end-of-page frame
 };
 [[nodiscard]] constexpr const char* finding_text(Finding f) noexcept {
   switch (f) {
-    case Finding::kNone: return "open tail";
-    case Finding::kPageEnd: return "complete page";
-    case Finding::kBadLength: return "commit word holds an impossible length";
-    case Finding::kBadCrc: return "frame fails its CRC";
-    case Finding::kBadSeq: return "sequence number is not the next one";
-    case Finding::kBadStream: return "frame names another stream";
-    case Finding::kBadPadding: return "padding is not zero";
-    case Finding::kTruncated: return "file is cut off";
-    case Finding::kTailNotZero: return "bytes after the end-of-page frame";
+    case Finding::kNone:
+      return "open tail";
+    case Finding::kPageEnd:
+      return "complete page";
+    case Finding::kBadLength:
+      return "commit word holds an impossible length";
+    case Finding::kBadCrc:
+      return "frame fails its CRC";
+    case Finding::kBadSeq:
+      return "sequence number is not the next one";
+    case Finding::kBadStream:
+      return "frame names another stream";
+    case Finding::kBadPadding:
+      return "padding is not zero";
+    case Finding::kTruncated:
+      return "file is cut off";
+    case Finding::kTailNotZero:
+      return "bytes after the end-of-page frame";
   }
   return "unknown";
 }
@@ -40,7 +49,8 @@ enum class Finding : std::uint8_t {
 [[nodiscard]] inline Finding check_frame(const std::byte* base, std::uint64_t at, std::uint64_t word,
                                          std::uint64_t limit, std::uint64_t page_bytes, bool crc) noexcept {
   const auto length = static_cast<std::uint32_t>(word);
-  if (length < kHeaderBytes || length % kFrameAlign != 0 || length > page_bytes - at) return Finding::kBadLength;
+  if (length < kHeaderBytes || length % kFrameAlign != 0 || length > page_bytes - at)
+    return Finding::kBadLength;
   if (length > limit - at) return Finding::kTruncated;
   const auto& f = *reinterpret_cast<const FrameHeader*>(base + at);
   if (crc) {

@@ -47,9 +47,9 @@ struct Origin {
 };
 
 struct WriterOptions {
-  std::shared_ptr<PageHelper> helper;    // none: pages are prepared inline (tools, tests)
+  std::shared_ptr<PageHelper> helper;      // none: pages are prepared inline (tools, tests)
   std::shared_ptr<const Control> control;  // none: no reader ever parks on this stream
-  std::shared_ptr<Counters> counters;    // block that shows last_seq, page_rolls, roll_waits
+  std::shared_ptr<Counters> counters;      // block that shows last_seq, page_rolls, roll_waits
   CounterBlock* block = nullptr;
 };
 
@@ -148,12 +148,14 @@ class StreamWriter final : private PageHelper::Client {
     last_time_ = gen_time;
     const std::uint64_t seq = next_seq_++;
     if (options_.block != nullptr) options_.block->set(Counter::kLastSeq, seq);
-    if (offset_ >= request_at_) [[unlikely]] request_next();
+    if (offset_ >= request_at_) [[unlikely]]
+      request_next();
     return seq;
   }
 
   // Copies a whole payload in and publishes it. 0: error() says why.
-  std::uint64_t append(FrameType type, const void* payload, std::uint32_t bytes, const Origin& origin = {}) noexcept {
+  std::uint64_t append(FrameType type, const void* payload, std::uint32_t bytes,
+                       const Origin& origin = {}) noexcept {
     std::byte* at = reserve(type, bytes);
     if (at == nullptr) return 0;
     std::memcpy(at, payload, bytes);
@@ -175,7 +177,9 @@ class StreamWriter final : private PageHelper::Client {
   enum class Next : std::uint32_t { kIdle, kRequested, kReady, kFailed };
 
   void check_identity() const {
-    auto bad = [&](const std::string& what) { throw JournalError(ErrorKind::kSystem, dir_ + ": " + what, dir_); };
+    auto bad = [&](const std::string& what) {
+      throw JournalError(ErrorKind::kSystem, dir_ + ": " + what, dir_);
+    };
     if (id_.name.empty() || id_.name.size() >= sizeof(PageHeader::stream_name) || id_.name[0] == '.' ||
         id_.name.find('/') != std::string::npos)
       bad("a stream name has 1 to 31 characters, no '/' and no leading dot");
@@ -193,7 +197,8 @@ class StreamWriter final : private PageHelper::Client {
       char holder[32] = {};
       const auto n = ::pread(lock_.get(), holder, sizeof holder - 1, 0);
       throw JournalError(ErrorKind::kLocked,
-                         path + ": another process" + (n > 0 ? " (pid " + std::string(holder) + ")" : std::string()) +
+                         path + ": another process" +
+                             (n > 0 ? " (pid " + std::string(holder) + ")" : std::string()) +
                              " writes this stream; stop that run first, or use another run name",
                          path);
     }
@@ -206,12 +211,15 @@ class StreamWriter final : private PageHelper::Client {
     for (;;) {
       const std::string path = dir_ + "/" + page_name(last);
       const auto probe = map_page_for_reading(path);
-      if (!probe) throw JournalError(ErrorKind::kSystem, path + ": cannot open: " + std::strerror(ENOENT), path);
+      if (!probe)
+        throw JournalError(ErrorKind::kSystem, path + ": cannot open: " + std::strerror(ENOENT), path);
       const PageState state = check_page_header(probe->base(), probe->bytes(), path, last);
       const PageHeader& h = probe->header();
       if (h.stream_id != id_.stream_id)
-        throw JournalError(ErrorKind::kCorrupt, path + ": page of stream " + std::to_string(h.stream_id) +
-                                                    ", expected " + std::to_string(id_.stream_id), path);
+        throw JournalError(ErrorKind::kCorrupt,
+                           path + ": page of stream " + std::to_string(h.stream_id) + ", expected " +
+                               std::to_string(id_.stream_id),
+                           path);
       if (state == PageState::kPrepared) {  // never entered: made anew below
         ::unlink(path.c_str());
         if (--last == 0) return;
@@ -244,7 +252,8 @@ class StreamWriter final : private PageHelper::Client {
   void finish_page(std::uint64_t number, std::uint64_t next_first_seq) {
     const std::string path = dir_ + "/" + page_name(number);
     const auto probe = map_page_for_reading(path);
-    if (!probe || check_page_header(probe->base(), probe->bytes(), path, number) != PageState::kStarted) return;
+    if (!probe || check_page_header(probe->base(), probe->bytes(), path, number) != PageState::kStarted)
+      return;
     const PageScan s = scan_page(probe->base(), probe->bytes());
     if (s.finding != Finding::kNone || s.next_seq != next_first_seq) return;
     page_ = map_for_writing(path, probe->header().page_bytes);
@@ -255,18 +264,22 @@ class StreamWriter final : private PageHelper::Client {
     end_page();
   }
 
-  [[nodiscard]] static std::shared_ptr<Mapping> map_for_writing(const std::string& path, std::uint64_t bytes) {
+  [[nodiscard]] static std::shared_ptr<Mapping> map_for_writing(const std::string& path,
+                                                                std::uint64_t bytes) {
     FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-    if (!fd.valid()) throw JournalError(ErrorKind::kSystem, path + ": cannot open: " + std::strerror(errno), path);
+    if (!fd.valid())
+      throw JournalError(ErrorKind::kSystem, path + ": cannot open: " + std::strerror(errno), path);
     if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
         ::fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) != 0) {
       JournalError e(ErrorKind::kFull,
-                     path + ": no space to recover this page, " + std::to_string(bytes) + " bytes needed", path);
+                     path + ": no space to recover this page, " + std::to_string(bytes) + " bytes needed",
+                     path);
       e.bytes_needed = bytes;
       throw e;
     }
     void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-    if (p == MAP_FAILED) throw JournalError(ErrorKind::kSystem, path + ": cannot map: " + std::strerror(errno), path);
+    if (p == MAP_FAILED)
+      throw JournalError(ErrorKind::kSystem, path + ": cannot map: " + std::strerror(errno), path);
     return std::make_shared<Mapping>(static_cast<std::byte*>(p), bytes);
   }
 

@@ -21,23 +21,33 @@ struct AlternatingConfig {
 
 class AlternatingStrategy {
  public:
-  AlternatingStrategy(const std::vector<Instrument>& instruments, const AlternatingConfig& config, StreamWriter& writer,
-                      LoopContext context)
-      : config_(config), instruments_(instruments), state_(instruments_.size()), writer_(writer),
-        context_(std::move(context)), tokens_(static_cast<std::int64_t>(config.throttle_per_s) * kTokenNs) {}
+  AlternatingStrategy(const std::vector<Instrument>& instruments, const AlternatingConfig& config,
+                      StreamWriter& writer, LoopContext context)
+      : config_(config),
+        instruments_(instruments),
+        state_(instruments_.size()),
+        writer_(writer),
+        context_(std::move(context)),
+        tokens_(static_cast<std::int64_t>(config.throttle_per_s) * kTokenNs) {}
 
   bool on_frame(const FrameHeader& f) noexcept {
     const auto* payload = reinterpret_cast<const std::byte*>(&f) + kHeaderBytes;
     switch (static_cast<FrameType>(f.type)) {
-      case FrameType::kDepth: return on_depth(*reinterpret_cast<const Depth*>(payload), f);
-      case FrameType::kFill: return on_fill(*reinterpret_cast<const Fill*>(payload));
-      case FrameType::kOrderReport: return on_report(*reinterpret_cast<const OrderReport*>(payload));
-      default: return true;
+      case FrameType::kDepth:
+        return on_depth(*reinterpret_cast<const Depth*>(payload), f);
+      case FrameType::kFill:
+        return on_fill(*reinterpret_cast<const Fill*>(payload));
+      case FrameType::kOrderReport:
+        return on_report(*reinterpret_cast<const OrderReport*>(payload));
+      default:
+        return true;
     }
   }
   bool on_idle(std::int64_t) noexcept { return true; }
   [[nodiscard]] std::int64_t due() const noexcept { return kNever; }
-  [[nodiscard]] const JournalError* error() const noexcept { return writer_.has_error() ? &writer_.error() : nullptr; }
+  [[nodiscard]] const JournalError* error() const noexcept {
+    return writer_.has_error() ? &writer_.error() : nullptr;
+  }
 
  private:
   // Tokens in units of order-nanoseconds, so that refilling is one multiplication.

@@ -116,7 +116,8 @@ class SyntheticFeed {
       const auto q = static_cast<std::int64_t>(1 + ((r >> (8 + 4 * i)) & 15U));
       const auto level = static_cast<std::int64_t>(i);
       d.bids[i] = {(w.bid_ticks - level) * w.instrument.tick, q * 10 * w.instrument.lot};
-      d.asks[i] = {(w.bid_ticks + config_.spread_ticks + level) * w.instrument.tick, (17 - q) * 10 * w.instrument.lot};
+      d.asks[i] = {(w.bid_ticks + config_.spread_ticks + level) * w.instrument.tick,
+                   (17 - q) * 10 * w.instrument.lot};
     }
     ++w.updates;
   }
@@ -126,7 +127,8 @@ class SyntheticFeed {
     return static_cast<std::int64_t>(-std::log(random_.unit()) * static_cast<double>(config_.interval_ns));
   }
   // Sleeps, then yields through the last window. False: a stop was asked for.
-  [[nodiscard]] bool wait_until(const LoopContext& context, std::int64_t due, CounterBlock& block) const noexcept {
+  [[nodiscard]] bool wait_until(const LoopContext& context, std::int64_t due,
+                                CounterBlock& block) const noexcept {
     for (;;) {
       if (context.stop() != StopRequest::kNone) return false;
       const std::int64_t now = monotonic_ns();

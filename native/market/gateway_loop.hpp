@@ -16,8 +16,11 @@ class GatewayHandler {
   // `strategies`: (slot, stream) of each, to cancel the orders of one that failed.
   GatewayHandler(Venue& venue, StreamWriter& writer, LoopContext context,
                  std::vector<std::pair<std::uint32_t, std::uint32_t>> strategies)
-      : venue_(venue), context_(std::move(context)), sink_(writer, &context_.block()),
-        strategies_(std::move(strategies)), cancelled_(strategies_.size(), false) {}
+      : venue_(venue),
+        context_(std::move(context)),
+        sink_(writer, &context_.block()),
+        strategies_(std::move(strategies)),
+        cancelled_(strategies_.size(), false) {}
 
   bool on_frame(const FrameHeader& f) noexcept {
     const auto* payload = reinterpret_cast<const std::byte*>(&f) + kHeaderBytes;
@@ -35,7 +38,8 @@ class GatewayHandler {
         dispatch(*reinterpret_cast<const OrderInput*>(payload), f);
         break;
       }
-      default: break;  // nothing a venue answers
+      default:
+        break;  // nothing a venue answers
     }
     return !sink_.failed();
   }
@@ -55,7 +59,9 @@ class GatewayHandler {
     return !sink_.failed();
   }
   [[nodiscard]] std::int64_t due() const noexcept { return kNever; }
-  [[nodiscard]] const JournalError* error() const noexcept { return sink_.failed() ? &sink_.error() : nullptr; }
+  [[nodiscard]] const JournalError* error() const noexcept {
+    return sink_.failed() ? &sink_.error() : nullptr;
+  }
 
  private:
   struct Seen {
@@ -68,10 +74,18 @@ class GatewayHandler {
     CounterBlock& block = context_.block();
     block.add(Counter::kOrders);
     switch (static_cast<OrderAction>(o.action)) {
-      case OrderAction::kNew: venue_.insert(o, f.stream_id, sink_); break;
-      case OrderAction::kReplace: venue_.replace(o, sink_); break;
-      case OrderAction::kCancel: venue_.cancel(o, sink_); break;
-      default: reject_unsupported(o); break;
+      case OrderAction::kNew:
+        venue_.insert(o, f.stream_id, sink_);
+        break;
+      case OrderAction::kReplace:
+        venue_.replace(o, sink_);
+        break;
+      case OrderAction::kCancel:
+        venue_.cancel(o, sink_);
+        break;
+      default:
+        reject_unsupported(o);
+        break;
     }
     const Seen& root = recent_[f.root_seq % recent_.size()];
     if (root.seq == f.root_seq && root.stream == f.root_stream && root.seq != 0)

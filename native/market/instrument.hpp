@@ -51,7 +51,8 @@ class InstrumentTable {
   return value >= 0 ? (value + half) / divisor : (value - half) / divisor;
 }
 [[nodiscard]] constexpr std::optional<std::int64_t> narrow(int128 v) noexcept {
-  if (v > std::numeric_limits<std::int64_t>::max() || v < std::numeric_limits<std::int64_t>::min()) return std::nullopt;
+  if (v > std::numeric_limits<std::int64_t>::max() || v < std::numeric_limits<std::int64_t>::min())
+    return std::nullopt;
   return static_cast<std::int64_t>(v);
 }
 

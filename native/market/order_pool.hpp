@@ -29,12 +29,15 @@ struct OpenOrder {
 
 class OrderPool {
  public:
-  explicit OrderPool(std::uint32_t capacity) : nodes_(capacity), slots_(std::bit_ceil(2ULL * capacity + 2), kNoNode) {
+  explicit OrderPool(std::uint32_t capacity)
+      : nodes_(capacity), slots_(std::bit_ceil(2ULL * capacity + 2), kNoNode) {
     free_.reserve(capacity);
     for (std::uint32_t i = capacity; i > 0; --i) free_.push_back(i - 1);
   }
   [[nodiscard]] bool full() const noexcept { return free_.empty(); }
-  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(nodes_.size() - free_.size()); }
+  [[nodiscard]] std::uint32_t size() const noexcept {
+    return static_cast<std::uint32_t>(nodes_.size() - free_.size());
+  }
   [[nodiscard]] std::uint32_t capacity() const noexcept { return static_cast<std::uint32_t>(nodes_.size()); }
   [[nodiscard]] OpenOrder& operator[](std::uint32_t i) noexcept { return nodes_[i]; }
 

@@ -30,7 +30,8 @@ class SimulatedVenue final : public Venue {
     const bool market = o.order_type == static_cast<std::uint8_t>(OrderType::kMarket);
     const auto tif = static_cast<TimeInForce>(o.time_in_force);
     Touch& opposite = side == Side::kBuy ? book.ask : book.bid;
-    const std::int64_t takes = market || reaches(side, o.price, opposite) ? std::min(o.quantity, opposite.available) : 0;
+    const std::int64_t takes =
+        market || reaches(side, o.price, opposite) ? std::min(o.quantity, opposite.available) : 0;
     if (tif == TimeInForce::kFok && takes < o.quantity)
       return answer(o, ReportStatus::kExpired, Reason::kNotFillable, {}, sink);
     OpenOrder order;
@@ -65,8 +66,8 @@ class SimulatedVenue final : public Venue {
     const Instrument& instrument = *instruments_.find(order.instrument_id);
     const Reason refused = check_values(instrument, o.price, o.quantity, false);
     if (refused != Reason::kNone || o.instrument_id != order.instrument_id)
-      return answer(o, ReportStatus::kRejected, refused != Reason::kNone ? refused : Reason::kUnknownInstrument, order,
-                    sink);
+      return answer(o, ReportStatus::kRejected,
+                    refused != Reason::kNone ? refused : Reason::kUnknownInstrument, order, sink);
     Book& book = books_[order.instrument_id];
     const bool keeps_place = o.price == order.price && o.quantity <= order.quantity;
     if (!keeps_place) unlink(book, node);
@@ -161,7 +162,8 @@ class SimulatedVenue final : public Venue {
     const bool market = o.order_type == static_cast<std::uint8_t>(OrderType::kMarket);
     if (!market && o.order_type != static_cast<std::uint8_t>(OrderType::kLimit)) return Reason::kUnsupported;
     const auto tif = static_cast<TimeInForce>(o.time_in_force);
-    if (tif != TimeInForce::kGtc && tif != TimeInForce::kIoc && tif != TimeInForce::kFok) return Reason::kUnsupported;
+    if (tif != TimeInForce::kGtc && tif != TimeInForce::kIoc && tif != TimeInForce::kFok)
+      return Reason::kUnsupported;
     const Reason values = check_values(*i, o.price, o.quantity, market);
     if (values != Reason::kNone) return values;
     // Ids of one strategy only grow, so the highest seen tells a repeated one.
@@ -178,8 +180,9 @@ class SimulatedVenue final : public Venue {
     return pool_.full() ? Reason::kCapacity : Reason::kNone;
   }
   [[nodiscard]] Reason unknown_or_done(const OrderInput& o) const noexcept {
-    return o.order_id != 0 && o.order_id <= highest_id_[(o.order_id >> 48) % kMaxStreams] ? Reason::kOrderDone
-                                                                                          : Reason::kUnknownOrder;
+    return o.order_id != 0 && o.order_id <= highest_id_[(o.order_id >> 48) % kMaxStreams]
+               ? Reason::kOrderDone
+               : Reason::kUnknownOrder;
   }
 
   void match_resting(Book& book, Side side, const Instrument& instrument, AnswerSink& sink) noexcept {
@@ -212,15 +215,19 @@ class SimulatedVenue final : public Venue {
     }
     order.previous = before;
     order.next = at;
-    if (before == kNoNode) head = node;
-    else pool_[before].next = node;
+    if (before == kNoNode)
+      head = node;
+    else
+      pool_[before].next = node;
     if (at != kNoNode) pool_[at].previous = node;
   }
   void unlink(Book& book, std::uint32_t node) noexcept {
     OpenOrder& order = pool_[node];
     std::uint32_t& head = order.side == Side::kBuy ? book.best_buy : book.best_sell;
-    if (order.previous == kNoNode) head = order.next;
-    else pool_[order.previous].next = order.next;
+    if (order.previous == kNoNode)
+      head = order.next;
+    else
+      pool_[order.previous].next = order.next;
     if (order.next != kNoNode) pool_[order.next].previous = order.previous;
     order.previous = kNoNode;
     order.next = kNoNode;

@@ -59,7 +59,8 @@ class Venue {
   virtual void replace(const OrderInput& order, AnswerSink& sink) noexcept = 0;
   virtual void cancel(const OrderInput& order, AnswerSink& sink) noexcept = 0;
   // Market data moves the venue: resting orders may fill.
-  virtual void poll(const Depth& depth, std::uint16_t stream, std::uint64_t seq, AnswerSink& sink) noexcept = 0;
+  virtual void poll(const Depth& depth, std::uint16_t stream, std::uint64_t seq,
+                    AnswerSink& sink) noexcept = 0;
   // Cancels every open order of a strategy that failed.
   virtual void cancel_all(std::uint16_t strategy_stream, Reason reason, AnswerSink& sink) noexcept = 0;
   [[nodiscard]] virtual std::uint32_t open_orders() const noexcept = 0;

@@ -44,6 +44,7 @@ std::map<std::pair<dev_t, ino_t>, void*> address_of;
 std::map<void*, std::pair<std::pair<dev_t, ino_t>, Shared>> mapped;
 std::atomic<std::uint64_t> lost_wakes{0};
 std::atomic<std::uint64_t> waits{0};
+std::atomic<int> asleep{0};
 
 }  // namespace
 
@@ -86,10 +87,13 @@ int test_rename(const char* from, const char* to) {
 }
 template <class... Arguments>
 long test_syscall(long number, Arguments... arguments) {
+  const bool waiting = number == SYS_futex_waitv;
+  if (waiting) asleep.fetch_add(1);
   const long rc = ::syscall(number, arguments...);
   if constexpr (sizeof...(Arguments) == 5) {
-    if (number != SYS_futex_waitv) return rc;
+    if (!waiting) return rc;
     const int error = errno;
+    asleep.fetch_sub(1);
     waits.fetch_add(1, std::memory_order_relaxed);
     const auto all = std::make_tuple(arguments...);
     if constexpr (std::is_pointer_v<std::tuple_element_t<0, decltype(all)>>) {
@@ -311,7 +315,7 @@ void no_wake_up_is_lost_at_any_instruction() {
   stepping::rest = [&] {
     const std::uint64_t other = (seq + 1) % 2;
     const bool published = load_word(word) != 0;
-    for (int i = 0; published && i < 500; ++i) {
+    for (int i = 0; published && i < 100; ++i) {
       if (taken[other].load() >= seq && (run.control->waiters(1).load() & (1ULL << other)) != 0) break;
       nap();
     }
@@ -320,14 +324,10 @@ void no_wake_up_is_lost_at_any_instruction() {
   for (std::uint64_t at = 1; at <= instructions; ++at) {
     for (int turn = 0; turn < 4; ++turn) {  // each of the two in each role
       ++seq;
-      const std::uint64_t parked = 1ULL << (seq % 2);
       for (const auto& t : taken)
         while (t.load() + 1 < seq) ::sched_yield();
-      while ((run.control->waiters(1).load() & parked) == 0) {
-        if (taken[seq % 2].load() >= seq) break;
-        ::sched_yield();
-      }
-      nap();  // registered: now into the kernel
+      while (asleep.load() == 0) ::sched_yield();
+      nap();
       std::byte* payload = writer->reserve(FrameType::kUser, 8);
       CHECK(payload != nullptr);
       std::memset(payload, 0, 8);
