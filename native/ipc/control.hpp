@@ -1,7 +1,8 @@
 // The control file of a run: who waits for which stream, who shall stop, who has failed.
 //
 //   0        header, 64 bytes: magic, version
-//   64       one 64-byte line per stream id (0 .. 63): waiters, a bit per process slot
+//   64       one 64-byte line per stream id (0 .. 63): waiters, a bit per process slot in the low half, in
+//            the high half a count of registrations
 //   4160     one 64-byte line per process slot (0 .. 31): stop, failed
 //
 // A bit and not a count: master clears the bit of a process that died while it waited.
@@ -15,7 +16,7 @@
 
 namespace tapewire {
 
-inline constexpr std::uint32_t kMaxProcesses = 32;
+inline constexpr std::uint32_t kMaxProcesses = 32;  // bits in half a word
 
 enum class StopRequest : std::uint32_t { kNone = 0, kDrain = 1, kNow = 2 };
 
@@ -38,6 +39,17 @@ class Control {
   [[nodiscard]] std::atomic_ref<std::uint64_t> waiters(std::uint32_t stream) const noexcept {
     return std::atomic_ref<std::uint64_t>(streams()[stream % kMaxStreams].waiters);
   }
+  // Who waits, of a value of waiters(). Its high half makes two registrations of one process different.
+  [[nodiscard]] static constexpr std::uint32_t waiting(std::uint64_t waiters_value) noexcept {
+    return static_cast<std::uint32_t>(waiters_value);
+  }
+  void register_wait(std::uint32_t stream, std::uint32_t slot) const noexcept {
+    waiters(stream).fetch_add(1ULL << 32, std::memory_order_seq_cst);
+    waiters(stream).fetch_or(1ULL << (slot % kMaxProcesses), std::memory_order_seq_cst);
+  }
+  void end_wait(std::uint32_t stream, std::uint32_t slot) const noexcept {
+    waiters(stream).fetch_and(~(1ULL << (slot % kMaxProcesses)), std::memory_order_seq_cst);
+  }
   void request_stop(std::uint32_t slot, StopRequest how) const noexcept {
     std::atomic_ref(processes()[slot % kMaxProcesses].stop)
         .store(static_cast<std::uint32_t>(how), std::memory_order_release);
@@ -55,8 +67,7 @@ class Control {
   }
   // A dead process waits for nothing.
   void clear_waits(std::uint32_t slot) const noexcept {
-    for (std::uint32_t s = 0; s < kMaxStreams; ++s)
-      waiters(s).fetch_and(~(1ULL << (slot % kMaxProcesses)), std::memory_order_seq_cst);
+    for (std::uint32_t s = 0; s < kMaxStreams; ++s) end_wait(s, slot);
   }
 
  private:
@@ -66,7 +77,7 @@ class Control {
     std::uint32_t reserved;
   };
   struct alignas(64) StreamLine {
-    std::uint64_t waiters;
+    std::uint64_t waiters;  // low half: a bit per process slot; high half: registrations so far
   };
   struct alignas(64) ProcessLine {
     std::uint32_t stop;

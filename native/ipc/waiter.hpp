@@ -34,7 +34,7 @@ class Waiter {
   static constexpr std::int64_t kMaxParkNs = 100'000'000;  // heartbeats and stop requests are looked at
 
   Waiter(WaitPolicy policy, std::shared_ptr<const Control> control, CounterBlock* block, std::uint32_t slot)
-      : policy_(policy), control_(std::move(control)), block_(block), bit_(1ULL << (slot % kMaxProcesses)) {}
+      : policy_(policy), control_(std::move(control)), block_(block), slot_(slot) {}
 
   // A frame was handled: the next idle period begins afresh.
   void active() noexcept { idle_since_ = 0; }
@@ -89,7 +89,7 @@ class Waiter {
       sleep_until_ns(std::min(until, now + 50'000));
       return;
     }
-    for (const auto& c : cursors) control_->waiters(c->stream_id()).fetch_or(bit_, std::memory_order_seq_cst);
+    for (const auto& c : cursors) control_->register_wait(c->stream_id(), slot_);
     bool ready = false;
     futex_waitv words[kMaxWaited] = {};
     std::uint32_t n = 0;
@@ -108,7 +108,7 @@ class Waiter {
       if (rc < 0 && errno == ENOSYS) sleep_until_ns(std::min(until, now + 50'000));  // kernel before 5.16
     }
     for (const auto& c : cursors)
-      control_->waiters(c->stream_id()).fetch_and(~bit_, std::memory_order_seq_cst);
+      control_->end_wait(c->stream_id(), slot_);
   }
 
   static constexpr std::uint32_t kMaxWaited = 64;
@@ -116,7 +116,7 @@ class Waiter {
   WaitPolicy policy_;
   std::shared_ptr<const Control> control_;
   CounterBlock* block_;
-  std::uint64_t bit_;
+  std::uint32_t slot_;
   std::int64_t idle_since_ = 0;
   std::uint32_t backoff_ = 0;
   std::uint32_t parks_left_ = 0;

@@ -395,12 +395,17 @@ class StreamWriter final : private PageHelper::Client {
       return;
     }
     // Against a lost wake-up: store, then look for waiters; a waiter registers, then looks at the
-    // word. All four are seq_cst, so at least one side sees the other. The registration is taken with
-    // the wake: a reader that is slow to get its CPU is not woken again by every frame.
+    // word. All four are seq_cst, so at least one side sees the other.
+    //
+    // A reader that is slow to get its CPU is not woken again by every frame: what was woken is remembered.
+    // Only the reader itself takes its registration back, because it may be waiting for a frame beyond this
+    // one by now. If the value is the same before and behind the store, nobody in it can be.
+    const auto waiters = options_.control->waiters(id_.stream_id);
+    const std::uint64_t before = waiters.load(std::memory_order_relaxed);
     commit.store(word, std::memory_order_seq_cst);
-    auto waiters = options_.control->waiters(id_.stream_id);
-    if (waiters.load(std::memory_order_seq_cst) != 0) [[unlikely]] {
-      waiters.exchange(0, std::memory_order_seq_cst);
+    const std::uint64_t now = waiters.load(std::memory_order_seq_cst);
+    if (Control::waiting(now) != 0 && now != woken_) [[unlikely]] {
+      woken_ = now == before ? now : 0;
       ::syscall(SYS_futex, at, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
       if (options_.block != nullptr) options_.block->add(Counter::kWakes);
     }
@@ -415,6 +420,7 @@ class StreamWriter final : private PageHelper::Client {
   std::uint8_t pending_pad_ = 0;
   bool recovered_open_ = false;
   std::int64_t last_time_ = 0;
+  std::uint64_t woken_ = 0;  // waiters() at the last wake-up that reached all in it
 
   std::string dir_;
   StreamIdentity id_;

@@ -35,14 +35,23 @@ from .stats import PairedRatio, latency_ratios, ratio_json
 
 __all__ = ["FloorRun", "LatencyMeasurement", "LatencyOptions", "measure_latency", "run_once"]
 
-_TOPOLOGIES = {"native": "latency", "python": "latency-python"}
+# By profile and strategy: the bundled topology, and what is set in it.
+_TOPOLOGIES = {
+    ("median", "native"): ("latency", ()),
+    ("median", "python"): ("latency-python", ()),
+    ("tail", "native"): ("latency-tail", ()),
+    ("tail", "python"): (
+        "latency-tail",
+        ("processes.strategy.strategy=examples/alternating.py:Alternating",),
+    ),
+}
 # The roles of the relay floor, by the role of the process whose CPU they take.
 _FLOOR_ROLES = {"md": "market_data", "strategy": "strategy", "td": "trade_gateway"}
 
 
 @dataclass(frozen=True)
 class LatencyOptions:
-    """What to measure. `wait` replaces the wait policy of strategy and venue, None keeps the topology's.
+    """What to measure. `profile` names the latency topology. `wait` replaces the wait policy of strategy and venue, None keeps the topology's.
 
     `lingering_floor` adds a second floor whose publisher lingers as ours does: what our code adds to the
     same schedule.
@@ -52,6 +61,7 @@ class LatencyOptions:
     events: int = 5000
     interval_us: int = 300
     strategy: Literal["native", "python"] = "native"
+    profile: Literal["median", "tail"] = "median"
     arrivals: Literal["constant", "poisson"] = "constant"
     warmup: int = 100
     wait: str | None = None
@@ -60,9 +70,11 @@ class LatencyOptions:
 
     def topology(self) -> Topology:
         """The bundled topology with these options applied; raises ConfigError."""
-        plain = load_topology(_TOPOLOGIES[self.strategy], check=False)
+        name, fixed = _TOPOLOGIES[self.profile, self.strategy]
+        plain = load_topology(name, check=False)
         feed = plain.feed.name
         settings = [
+            *fixed,
             f"processes.{feed}.events={self.events}",
             f"processes.{feed}.interval_us={self.interval_us}",
             f'processes.{feed}.arrivals="{self.arrivals}"',
@@ -70,7 +82,7 @@ class LatencyOptions:
         if self.wait is not None:
             waiting = (*plain.by_role("strategy"), *plain.by_role("trade_gateway"))
             settings += [f'processes.{process.name}.wait="{self.wait}"' for process in waiting]
-        return load_topology(_TOPOLOGIES[self.strategy], [*settings, *self.overrides])
+        return load_topology(name, [*settings, *self.overrides])
 
 
 class FloorRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -90,6 +90,13 @@ def bench() -> None:
     help="Which one.",
 )
 @click.option(
+    "--profile",
+    type=click.Choice(["median", "tail"]),
+    default="median",
+    show_default=True,
+    help="The latency topology: yielding on two CPUs, or parked on one.",
+)
+@click.option(
     "--arrivals",
     type=click.Choice(["constant", "poisson"]),
     default="constant",
@@ -125,6 +132,7 @@ def latency(
     events: int,
     interval_us: int,
     strategy: Literal["native", "python"],
+    profile: Literal["median", "tail"],
     arrivals: Literal["constant", "poisson"],
     warmup: int,
     wait: str | None,
@@ -155,6 +163,7 @@ def latency(
         events=events,
         interval_us=interval_us,
         strategy=strategy,
+        profile=profile,
         arrivals=arrivals,
         warmup=warmup,
         wait=wait,
@@ -165,7 +174,7 @@ def latency(
         measured = measure_latency(options, out or runs_base(runs_dir), progress=step)
     console = report.make_console()
     console.print(
-        f"{strategy} strategy, {runs} runs of {events:,} depth events, one per {interval_us} µs ({arrivals})",
+        f"{strategy} strategy, profile {profile}, {runs} runs of {events:,} depth events, one per {interval_us} µs ({arrivals})",
         highlight=False,
     )
     summaries = [run.stages["depth_to_report"] for run in measured.runs]
