@@ -141,9 +141,9 @@ void seeks_between_rolls() {
 }  // namespace
 
 int main() {
-  const std::uint64_t rolls = 1'500 * stress_factor();
+  const std::uint64_t rolls = (kSanitized ? 300 : 1'500) * stress_factor();
   hammer(true, rolls);
   hammer(false, rolls);
-  one_frame_at_a_time(1'000 * stress_factor());
+  one_frame_at_a_time((kSanitized ? 200 : 1'000) * stress_factor());
   seeks_between_rolls();
 }
