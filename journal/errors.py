@@ -43,6 +43,12 @@ class JournalIOError(TapewireError):
     """The system refused something that a journal needs (open, map, rename); the message names it."""
 
 
+class JournalUsage(TapewireError, ValueError):
+    """A call that cannot be meant: no such frame type, a payload of the wrong size, a closed reader."""
+
+    exit_status = 2
+
+
 class RunNotFound(TapewireError):
     """No run of that name, directory or "last"."""
 

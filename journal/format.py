@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from .. import _native
+from .errors import JournalUsage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -150,14 +151,16 @@ def type_name(number: int) -> str:
 
 
 def type_id(name: str | int) -> int:
-    """The number of a type given by name, `FrameType` or number. Raises KeyError with the known names."""
+    """The number of a type given by name, `FrameType` or number. Raises JournalUsage with the known names."""
     if isinstance(name, int):
         return int(name)
     if name in TYPE_IDS:
         return TYPE_IDS[name]
     if name.startswith("user") and name[4:].isdigit() and int(name[4:]) in USER_TYPES:
         return int(name[4:])
-    raise KeyError(f"no frame type {name!r}; the types are {', '.join(TYPE_IDS)} and user1000 to user65534")
+    raise JournalUsage(
+        f"no frame type {name!r}; the types are {', '.join(TYPE_IDS)} and user1000 to user65534"
+    )
 
 
 def payload_bytes(type_: str | int) -> int:
@@ -209,7 +212,7 @@ def row_dtype(type_: str | int) -> np.dtype[Any]:
     number = type_id(type_)
     size = payload_bytes(number)
     if size == 0:
-        raise KeyError(f"{type_name(number)} frames have no fixed layout; read them one by one")
+        raise JournalUsage(f"{type_name(number)} frames have no fixed layout; read them one by one")
     fields = _fields("frame_header", 0) + _fields(TYPE_NAMES[number], HEADER_BYTES)
     return _dtype(fields, HEADER_BYTES + size)
 
@@ -280,7 +283,7 @@ def encode_payload(type_: str | int, **values: int) -> bytes:
     row = np.zeros(1, _dtype(_fields(name, 0), payload_bytes(number)))
     for field, value in values.items():
         if field not in (row.dtype.names or ()):
-            raise KeyError(
+            raise JournalUsage(
                 f"{name} has no field {field!r}; its fields are {', '.join(row.dtype.names or ())}"
             )
         row[field] = value

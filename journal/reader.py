@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import _native
+from .errors import JournalUsage
 from .format import HEADER_BYTES, decode_payload, header_dtype, payload_bytes, row_dtype, type_id
 
 if TYPE_CHECKING:
@@ -74,16 +75,16 @@ class MergedReader:
 
     def _reader(self) -> _native.NativeReader:
         if self._native is None:
-            raise ValueError("this reader is closed")
+            raise JournalUsage("this reader is closed; open another with Journal.reader()")
         return self._native
 
     def seek(self, *, seq: int | None = None, time_ns: int | None = None) -> None:
         """Go to the first frame of each stream with seq >= `seq`, or gen_time >= `time_ns` (monotonic ns).
 
-        A binary search over page headers. Raises ValueError unless exactly one is given.
+        A binary search over page headers. Raises JournalUsage unless exactly one is given.
         """
         if (seq is None) == (time_ns is None):
-            raise ValueError("seek takes seq or time_ns, one of them")
+            raise JournalUsage("seek takes seq or time_ns, one of them")
         if seq is not None:
             self._reader().seek_seq(seq)
         elif time_ns is not None:

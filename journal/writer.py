@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from .. import _native
+from .errors import JournalUsage
 from .format import encode_payload, payload_bytes, type_id
 
 DEFAULT_PAGE_BYTES = 16 << 20
@@ -50,13 +51,13 @@ class Writer:
         """Publish one frame and return its seq: `payload` bytes, or the fields of a fixed type.
 
         cause = (stream id, seq), root = (stream id, seq, type). Raises JournalFull, FrameTooLarge, and
-        ValueError for a payload of the wrong size.
+        JournalUsage for a payload of the wrong size.
         """
         number = type_id(type_)
         data: Any = encode_payload(number, **fields) if payload is None else payload
         size = payload_bytes(number)
         if size and len(data) != size:
-            raise ValueError(f"a {type_} payload has {size} bytes, not {len(data)}")
+            raise JournalUsage(f"a {type_} payload has {size} bytes, not {len(data)}")
         return self._native.append(number, data, cause, root)
 
     @property

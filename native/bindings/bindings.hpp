@@ -1,8 +1,10 @@
 // What the binding files share: the parts of the module, and the helpers they pass around.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -37,9 +39,26 @@ struct BlockRef {
   [[nodiscard]] CounterBlock& block() const noexcept { return counters->block(index); }
 };
 
+// One user at a time. Loops and batch reads work without the interpreter lock, so a second thread, or a handler
+// that starts its own loop again, would find a reader half-way.
+class Claim {
+ public:
+  explicit Claim(std::atomic<bool>& taken) : taken_(taken) {
+    if (taken_.exchange(true, std::memory_order_acquire))
+      throw std::runtime_error("this reader is in use: one loop or one thread at a time");
+  }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+  ~Claim() { taken_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool>& taken_;
+};
+
 struct LiveReader {
   std::unique_ptr<LiveMux> mux;
   std::shared_ptr<PageHelper> helper;
+  std::atomic<bool> taken{false};
 };
 
 // Origin from Python's (stream, seq) and (stream, seq, type) tuples; None for none.

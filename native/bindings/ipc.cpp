@@ -1,4 +1,6 @@
 // The shared files of a run, the stop signal, live readers and loop contexts.
+#include <algorithm>
+#include <cmath>
 #include <mutex>
 
 #include <nanobind/nanobind.h>
@@ -39,6 +41,16 @@ Counter counter_named(const std::string& name) {
   for (std::size_t i = 0; i < kCounterNames.size(); ++i)
     if (name == kCounterNames[i]) return static_cast<Counter>(i);
   throw nb::key_error(name.c_str());
+}
+
+void check_slot(const Counters& counters, std::uint32_t slot) {
+  if (slot >= counters.size()) throw nb::index_error("no such process in this run");
+}
+
+// The control file does not know the run's processes, only how many there can be: a slot beyond them would
+// stand for another.
+void check_process(std::uint32_t slot) {
+  if (slot >= kMaxProcesses) throw nb::index_error("process slots are 0 to 31");
 }
 
 CounterBlock& writable(const BlockRef& ref) {
@@ -87,7 +99,9 @@ std::shared_ptr<LiveReader> open_live(const std::string& journal_dir, const std:
   auto reader = std::make_shared<LiveReader>();
   reader->helper = process_page_helper(helper_cpus);
   std::vector<std::unique_ptr<Cursor>> cursors;
-  const std::int64_t deadline = monotonic_ns() + static_cast<std::int64_t>(timeout_s * 1e9);
+  // Infinity and the like do not fit in nanoseconds.
+  const double limited_s = std::isnan(timeout_s) ? 0.0 : std::clamp(timeout_s, 0.0, 1e9);
+  const std::int64_t deadline = monotonic_ns() + static_cast<std::int64_t>(limited_s * 1e9);
   for (const auto& s : streams) {
     for (;;) {
       try {
@@ -133,6 +147,9 @@ void bind_ipc(nb::module_& m) {
       .def(
           "request_stop",
           [](const Control& c, std::uint32_t slot, std::uint32_t how) {
+            check_process(slot);
+            if (how > static_cast<std::uint32_t>(StopRequest::kNow))
+              throw nb::value_error("how is 0, 1 or 2");
             c.request_stop(slot, static_cast<StopRequest>(how));
           },
           "slot"_a, "how"_a = 1,
@@ -140,12 +157,31 @@ void bind_ipc(nb::module_& m) {
       .def(
           "stop_requested",
           [](const Control& c, std::uint32_t slot) {
+            check_process(slot);
             return static_cast<std::uint32_t>(c.stop_requested(slot));
           },
           "slot"_a)
-      .def("mark_failed", &Control::mark_failed, "slot"_a, "failed"_a = true)
-      .def("failed", &Control::failed, "slot"_a)
-      .def("clear_waits", &Control::clear_waits, "slot"_a);
+      .def(
+          "mark_failed",
+          [](const Control& c, std::uint32_t slot, bool failed) {
+            check_process(slot);
+            c.mark_failed(slot, failed);
+          },
+          "slot"_a, "failed"_a = true)
+      .def(
+          "failed",
+          [](const Control& c, std::uint32_t slot) {
+            check_process(slot);
+            return c.failed(slot);
+          },
+          "slot"_a)
+      .def(
+          "clear_waits",
+          [](const Control& c, std::uint32_t slot) {
+            check_process(slot);
+            c.clear_waits(slot);
+          },
+          "slot"_a);
 
   nb::class_<BlockRef>(m, "CounterBlock",
                        "The counters of one process; see native/ipc/counters.hpp for names and units.")
@@ -193,7 +229,7 @@ void bind_ipc(nb::module_& m) {
       .def(
           "block",
           [](std::shared_ptr<Counters> c, std::uint32_t i) {
-            if (i >= c->size()) throw nb::index_error("no such process in this run");
+            check_slot(*c, i);
             return BlockRef{std::move(c), i};
           },
           "index"_a);
@@ -205,8 +241,9 @@ void bind_ipc(nb::module_& m) {
           [](LoopContext* self, std::shared_ptr<Control> control, std::shared_ptr<Counters> counters,
              std::uint32_t slot, const std::string& wait, std::int64_t window_ns, std::int64_t batch_ns,
              std::vector<std::pair<std::uint32_t, std::uint32_t>> producers) {
-            for (const auto& [stream, producer] : producers)
-              if (producer >= counters->size()) throw nb::index_error("no such process in this run");
+            check_slot(*counters, slot);
+            for (const auto& [stream, producer] : producers) check_slot(*counters, producer);
+            if (!counters->writable()) throw nb::type_error("these counters were opened for reading");
             new (self) LoopContext{std::move(control), std::move(counters), slot,
                                    wait_policy(wait, window_ns, batch_ns), std::move(producers)};
           },
@@ -234,7 +271,11 @@ void bind_ipc(nb::module_& m) {
              const std::vector<
                  std::pair<std::uint32_t, std::vector<std::pair<std::uint32_t, std::uint32_t>>>>& all) {
             std::vector<Lockstep::Consumer> consumers;
-            for (const auto& [slot, streams] : all) consumers.push_back({slot, streams});
+            for (const auto& [slot, streams] : all) {
+              check_slot(*context.counters, slot);
+              for (const auto& [stream, producer] : streams) check_slot(*context.counters, producer);
+              consumers.push_back({slot, streams});
+            }
             new (self) Lockstep(context, std::move(consumers));
           },
           "context"_a, "consumers"_a)

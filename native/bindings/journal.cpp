@@ -19,15 +19,23 @@ using namespace nb::literals;
 
 namespace tapewire::bindings {
 
+namespace {
+// Indexing a tuple of nanobind is not checked.
+nb::tuple tuple_of(nb::handle object, std::size_t size, const char* what) {
+  if (!nb::isinstance<nb::tuple>(object) || nb::len(object) != size) throw nb::type_error(what);
+  return nb::borrow<nb::tuple>(object);
+}
+}  // namespace
+
 Origin origin_from(nb::handle cause, nb::handle root) {
   Origin o;
   if (!cause.is_none()) {
-    const auto t = nb::cast<nb::tuple>(cause);
+    const auto t = tuple_of(cause, 2, "cause must be (stream id, seq)");
     o.cause_stream = nb::cast<std::uint16_t>(t[0]);
     o.cause_seq = nb::cast<std::uint64_t>(t[1]);
   }
   if (!root.is_none()) {
-    const auto t = nb::cast<nb::tuple>(root);
+    const auto t = tuple_of(root, 3, "root must be (stream id, seq, type)");
     o.root_stream = nb::cast<std::uint16_t>(t[0]);
     o.root_seq = nb::cast<std::uint64_t>(t[1]);
     o.root_type = nb::cast<std::uint16_t>(t[2]);
@@ -114,6 +122,7 @@ class Reader {
   }
   // The next frame, or one without a header.
   [[nodiscard]] Frame next() {
+    const Claim claim(taken_);
     do {
       while (const FrameHeader* f = merged_.peek()) {
         Frame out{f, nullptr, merged_.epoch()};
@@ -128,6 +137,7 @@ class Reader {
   }
   // Up to headers.size()/56 frames; copies their headers.
   [[nodiscard]] Batch fill(nb::handle headers) {
+    const Claim claim(taken_);
     const Borrowed buffer(headers, true);
     Batch batch;
     {
@@ -167,6 +177,7 @@ class Reader {
   // point into pages they have left.
   template <class Move>
   void seek(Move&& move) {
+    const Claim claim(taken_);
     std::exception_ptr failed;
     for (auto& c : merged_.cursors()) {
       try {
@@ -198,9 +209,11 @@ class Reader {
   TypeFilter filter_;
   MergedReader merged_;
   const Mapping* last_page_ = nullptr;
+  std::atomic<bool> taken_{false};
 };
 
 std::size_t rows_into(const Batch& batch, std::uint16_t type, std::size_t payload_bytes, nb::handle rows) {
+  if (payload_bytes > kMaxPageBytes) throw nb::value_error("no payload is that long");
   const Borrowed buffer(rows, true);
   const nb::gil_scoped_release release;
   const std::size_t row = kHeaderBytes + payload_bytes;
@@ -210,7 +223,7 @@ std::size_t rows_into(const Batch& batch, std::uint16_t type, std::size_t payloa
   for (std::size_t i = 0; i < batch.frames.size(); ++i) {
     const FrameHeader* f = batch.frames[i];
     if (i + 8 < batch.frames.size()) __builtin_prefetch(batch.frames[i + 8]);
-    if (f->type != type || out + row > end) continue;
+    if (f->type != type || row > static_cast<std::size_t>(end - out)) continue;
     const std::size_t have = std::min<std::size_t>(row, f->length);
     std::memcpy(out, f, have);
     if (have < row) std::memset(out + have, 0, row - have);
@@ -264,12 +277,19 @@ class Recorder {
     for (const auto& s : streams)
       streams_.push_back(std::make_unique<StreamRecorder>(live_dir, run_dir, s, sync));
   }
+  // A stream that cannot be recorded does not keep the others from it; its error comes at the end.
   std::uint64_t step() {
     std::uint64_t copied = 0;
+    std::exception_ptr failed;
     for (auto& s : streams_) {
-      copied += s->step();
-      s->flush();
+      try {
+        copied += s->step();
+        s->flush();
+      } catch (const JournalError&) {
+        if (!failed) failed = std::current_exception();
+      }
     }
+    if (failed) std::rethrow_exception(failed);
     return copied;
   }
   [[nodiscard]] std::vector<std::uint64_t> recorded() const {

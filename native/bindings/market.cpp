@@ -38,6 +38,7 @@ std::uint64_t run_feed(SyntheticFeed& feed, const LoopContext& context, StreamWr
 std::uint64_t run_gateway(const LoopContext& context, LiveReader& reader, StreamWriter& writer,
                           std::shared_ptr<StreamWriter> consumed, SimulatedVenue& venue,
                           const std::vector<std::pair<std::uint32_t, std::uint32_t>>& strategies) {
+  const Claim claim(reader.taken);
   GatewayHandler handler(venue, writer, context, strategies);
   ConsumptionRecord record(std::move(consumed));
   return finish(run_loop(context, *reader.mux, record, handler));
@@ -50,6 +51,10 @@ std::uint64_t run_alternating(const LoopContext& context, LiveReader& reader, St
   if (every == 0 || lots <= 0 || max_position < 0 || throttle_per_s > 1'000'000'000)
     throw nb::value_error(
         "every and lots must be above zero, throttle_per_s at most 1e9, max_position not negative");
+  for (const auto& i : instruments)
+    if (!narrow(static_cast<int128>(lots) * i.lot))
+      throw nb::value_error("lots times the lot does not fit 64 bits");
+  const Claim claim(reader.taken);
   AlternatingStrategy handler(instruments, {every, lots, throttle_per_s, max_position}, writer, context);
   ConsumptionRecord record(std::move(consumed));
   return finish(run_loop(context, *reader.mux, record, handler));
@@ -80,9 +85,17 @@ void bind_market(nb::module_& m) {
              std::int64_t spin_window_ns, std::int64_t start_price, std::int64_t spread_ticks,
              std::int64_t realtime_offset_ns) {
             if (instruments.empty()) throw nb::value_error("a feed needs at least one instrument");
-            if (interval_ns < 0 || start_price <= 0 || spread_ticks <= 0)
-              throw nb::value_error(
-                  "interval_ns must not be negative, start_price and spread_ticks above zero");
+            if (start_price <= 0 || spread_ticks <= 0)
+              throw nb::value_error("start_price and spread_ticks must be above zero");
+            // The last window is not interrupted by a stop, and a Poisson gap may be 37 intervals.
+            constexpr std::int64_t kDay = 86'400'000'000'000;
+            if (interval_ns < 0 || interval_ns > kDay) throw nb::value_error("interval_ns is 0 to one day");
+            constexpr std::int64_t kSecond = 1'000'000'000;
+            if (linger_ns < 0 || linger_ns > kSecond || spin_window_ns < 0 || spin_window_ns > kSecond)
+              throw nb::value_error("linger_ns and spin_window_ns are 0 to one second");
+            for (const auto& i : instruments)
+              if (!SyntheticFeed::fits(i, start_price, spread_ticks))
+                throw nb::value_error("prices or quantities of this feed would not fit 64 bits");
             new (self)
                 SyntheticFeed(instruments, {events, interval_ns, poisson, paced, seed, linger_ns,
                                             spin_window_ns, start_price, spread_ticks, realtime_offset_ns});

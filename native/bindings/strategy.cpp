@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 #include <optional>
+#include <stdexcept>
+#include <thread>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -25,6 +27,16 @@ nb::object method(nb::handle handler, const char* name) {
   return found.is_none() ? nb::object() : found;
 }
 
+// How many decimals a quantity of the frame's instrument has.
+template <class Payload>
+std::uint32_t exponent_of(const InstrumentTable& instruments, const FrameHeader& frame) noexcept {
+  if constexpr (requires(Payload p) { p.instrument_id; }) {
+    if (const auto* p = payload_of<Payload>(frame))
+      if (const Instrument* i = instruments.find(p->instrument_id)) return i->quantity_exponent;
+  }
+  return 9;
+}
+
 class StrategyLoop {
  public:
   StrategyLoop(const LoopContext& context, std::shared_ptr<LiveReader> reader,
@@ -43,6 +55,7 @@ class StrategyLoop {
   std::uint64_t submit(std::uint8_t action, std::uint8_t type, std::uint8_t tif, std::uint8_t side,
                        std::uint32_t instrument, std::int64_t price, std::int64_t quantity,
                        std::uint64_t order_id, std::uint64_t request_id) {
+    check_thread();
     auto* o = writer_->reserve<OrderInput>(FrameType::kOrderInput);
     if (o == nullptr) throw writer_->error();
     *o = OrderInput{order_id, instrument, action, side, type, tif, price, quantity, request_id};
@@ -54,6 +67,7 @@ class StrategyLoop {
   std::uint64_t reject_local(std::uint8_t action, std::uint16_t reason, std::uint8_t side,
                              std::uint32_t instrument, std::int64_t price, std::int64_t quantity,
                              std::int64_t filled, std::uint64_t order_id, std::uint64_t request_id) {
+    check_thread();
     auto* r = writer_->reserve<OrderReport>(FrameType::kOrderReport);
     if (r == nullptr) throw writer_->error();
     *r = OrderReport{};
@@ -73,10 +87,12 @@ class StrategyLoop {
     return seq;
   }
   void set_timer(std::uint64_t id, std::int64_t due) {
+    check_thread();
     const Pending p{due, id};
     timers_.insert(std::upper_bound(timers_.begin(), timers_.end(), p, later), p);
   }
   bool cancel_timer(std::uint64_t id) {
+    check_thread();
     return std::erase_if(timers_, [&](const Pending& p) { return p.id == id; }) != 0;
   }
   [[nodiscard]] std::int64_t now_ns() const noexcept { return event_time_ ? event_now_ : monotonic_ns(); }
@@ -87,6 +103,7 @@ class StrategyLoop {
     return nb::make_tuple(current_.stream_id, current_.seq, current_.type);
   }
   std::uint64_t text(const std::string& line) {
+    check_thread();
     const std::string cut = line.substr(0, 4096);
     const auto seq =
         writer_->append(FrameType::kText, cut.data(), static_cast<std::uint32_t>(cut.size()), origin());
@@ -99,7 +116,9 @@ class StrategyLoop {
   // on_start, then events until a stop is asked for, then on_stop. An exception of the handler ends it,
   // after a Lifecycle frame that says so, and is raised.
   std::uint64_t run(nb::handle handler) {
+    const Claim claim(reader_->taken);
     const Forget forget{*this};
+    thread_ = std::this_thread::get_id();
     on_depth_ = method(handler, "on_depth");
     on_ticker_ = method(handler, "on_ticker");
     on_trade_ = method(handler, "on_trade");
@@ -118,9 +137,12 @@ class StrategyLoop {
       (void)finish(result);
       lifecycle(LifecycleKind::kStop);
       call(method(handler, "on_stop"));
-    } catch (nb::python_error&) {
+    } catch (...) {
       const FrameHeader at = current_;
-      lifecycle(LifecycleKind::kFailed, Origin::caused_by(at));
+      try {
+        lifecycle(LifecycleKind::kFailed, Origin::caused_by(at));
+      } catch (const JournalError&) {  // a full journal: what ended the loop is the error to tell
+      }
       current_ = at;
       throw;
     }
@@ -129,31 +151,39 @@ class StrategyLoop {
   }
 
   bool on_frame(const FrameHeader& f) noexcept {
-    const auto* payload = reinterpret_cast<const std::byte*>(&f) + kHeaderBytes;
     switch (static_cast<FrameType>(f.type)) {
       case FrameType::kDepth: {
+        const auto* d = payload_of<Depth>(f);
+        if (d == nullptr) return drop();
         block().add(Counter::kDepths);
-        if (!advance_clock(reinterpret_cast<const Depth*>(payload)->receive_time)) return false;
+        if (!advance_clock(d->receive_time)) return false;
         return dispatch<Depth>(on_depth_, f);
       }
       case FrameType::kBookTicker: {
-        if (!advance_clock(reinterpret_cast<const BookTicker*>(payload)->receive_time)) return false;
+        const auto* t = payload_of<BookTicker>(f);
+        if (t == nullptr) return drop();
+        if (!advance_clock(t->receive_time)) return false;
         return dispatch<BookTicker>(on_ticker_, f);
       }
       case FrameType::kTrade: {
+        const auto* t = payload_of<Trade>(f);
+        if (t == nullptr) return drop();
         block().add(Counter::kTrades);
-        if (!advance_clock(reinterpret_cast<const Trade*>(payload)->receive_time)) return false;
+        if (!advance_clock(t->receive_time)) return false;
         return dispatch<Trade>(on_trade_, f);
       }
       case FrameType::kOrderReport: {
-        const auto& r = *reinterpret_cast<const OrderReport*>(payload);
-        if (!mine(r.order_id)) return true;
+        const auto* r = payload_of<OrderReport>(f);
+        if (r == nullptr) return drop();
+        if (!mine(r->order_id)) return true;
         block().add(Counter::kReports);
-        if (r.status == static_cast<std::uint8_t>(ReportStatus::kRejected)) block().add(Counter::kRejects);
+        if (r->status == static_cast<std::uint8_t>(ReportStatus::kRejected)) block().add(Counter::kRejects);
         return dispatch<OrderReport>(on_report_, f);
       }
       case FrameType::kFill: {
-        if (!mine(reinterpret_cast<const Fill*>(payload)->order_id)) return true;
+        const auto* fill = payload_of<Fill>(f);
+        if (fill == nullptr) return drop();
+        if (!mine(fill->order_id)) return true;
         block().add(Counter::kFills);
         return dispatch<Fill>(on_fill_, f);
       }
@@ -174,6 +204,7 @@ class StrategyLoop {
   struct Forget {
     StrategyLoop& loop;
     ~Forget() {
+      loop.thread_ = {};
       for (auto* f : {&loop.on_depth_, &loop.on_ticker_, &loop.on_trade_, &loop.on_report_, &loop.on_fill_,
                       &loop.on_timer_})
         f->reset();
@@ -186,6 +217,17 @@ class StrategyLoop {
   // Latest first: the next timer is at the back. Equal times fire in the order they were set.
   static bool later(const Pending& a, const Pending& b) noexcept {
     return a.due != b.due ? a.due > b.due : a.id > b.id;
+  }
+
+  // The loop writes without the interpreter lock, so the lock does not keep another thread away.
+  void check_thread() const {
+    if (thread_ != std::thread::id{} && thread_ != std::this_thread::get_id())
+      throw std::runtime_error("orders, timers and texts leave by the thread that runs the strategy");
+  }
+  // A frame that says it is what it cannot be.
+  bool drop() noexcept {
+    block().add(Counter::kDropped);
+    return true;
   }
 
   [[nodiscard]] CounterBlock& block() const noexcept { return context_.block(); }
@@ -217,17 +259,11 @@ class StrategyLoop {
 
   template <class Payload>
   bool dispatch(const nb::object& f, const FrameHeader& frame) noexcept {
-    if (!f.is_valid() || frame.length < kHeaderBytes + sizeof(Payload)) return true;
+    if (!f.is_valid()) return true;  // the length was checked
     current_ = frame;
     const nb::gil_scoped_acquire acquire;
     try {
-      std::uint32_t exponent = 9;
-      if constexpr (requires(Payload p) { p.instrument_id; }) {
-        const auto& p =
-            *reinterpret_cast<const Payload*>(reinterpret_cast<const std::byte*>(&frame) + kHeaderBytes);
-        if (const Instrument* i = instruments_.find(p.instrument_id)) exponent = i->quantity_exponent;
-      }
-      f(Event<Payload>(frame, exponent));
+      f(Event<Payload>(frame, exponent_of<Payload>(instruments_, frame)));
       current_ = {};
       return true;
     } catch (...) {
@@ -242,7 +278,10 @@ class StrategyLoop {
     return true;
   }
   bool fire_timers(std::int64_t now) noexcept {
-    while (!timers_.empty() && timers_.back().due <= now) {
+    // On the real clock one that is set for a time gone by, from on_timer, waits for the next look: a stop
+    // request is noticed in between.
+    for (std::size_t left = timers_.size(); !timers_.empty() && timers_.back().due <= now; --left) {
+      if (left == 0 && !event_time_) break;
       const Pending p = timers_.back();
       timers_.pop_back();
       if (event_time_) event_now_ = std::max(event_now_, p.due);
@@ -255,7 +294,10 @@ class StrategyLoop {
       block().add(Counter::kFramesOut);
       own_frame(FrameType::kTimer);
       record_.note(current_.stream_id, current_.seq);
-      if (!on_timer_.is_valid()) continue;
+      if (!on_timer_.is_valid()) {
+        current_ = {};
+        continue;
+      }
       struct {
         FrameHeader header;
         Timer timer;
@@ -277,6 +319,7 @@ class StrategyLoop {
   std::vector<Pending> timers_;
   FrameHeader current_{};
   std::exception_ptr raised_;
+  std::thread::id thread_;  // that runs the loop, while it runs
   nb::object on_depth_, on_ticker_, on_trade_, on_report_, on_fill_, on_timer_;
 };
 
@@ -294,6 +337,7 @@ class LedgerLoop {
   // handler: on_order_input(event), on_report(event), on_fill(event), on_touch(instrument_id, bid, ask)
   // and on_batch() after a batch that held any of them.
   std::uint64_t run(nb::handle handler) {
+    const Claim claim(reader_->taken);
     const Forget forget{*this};
     on_input_ = method(handler, "on_order_input");
     on_report_ = method(handler, "on_report");
@@ -309,13 +353,13 @@ class LedgerLoop {
     return finish(result);
   }
   bool on_frame(const FrameHeader& f) noexcept {
-    const auto* payload = reinterpret_cast<const std::byte*>(&f) + kHeaderBytes;
     switch (static_cast<FrameType>(f.type)) {
       case FrameType::kDepth: {
+        const auto* d = payload_of<Depth>(f);
+        if (d == nullptr) return drop();
         context_.block().add(Counter::kDepths);
-        const auto& d = *reinterpret_cast<const Depth*>(payload);
-        if (d.instrument_id >= touches_.size() || d.bid_count == 0 || d.ask_count == 0) return true;
-        touches_[d.instrument_id] = {d.bids[0].price, d.asks[0].price, true};
+        if (d->instrument_id >= touches_.size() || d->bid_count == 0 || d->ask_count == 0) return true;
+        touches_[d->instrument_id] = {d->bids[0].price, d->asks[0].price, true};
         dirty_ = true;
         return true;
       }
@@ -365,13 +409,18 @@ class LedgerLoop {
     std::int64_t ask = 0;
     bool changed = false;
   };
+  bool drop() noexcept {
+    context_.block().add(Counter::kDropped);
+    return true;
+  }
   template <class Payload>
   bool dispatch(const nb::object& f, const FrameHeader& frame) noexcept {
+    if (payload_of<Payload>(frame) == nullptr) return drop();
     dirty_ = true;
-    if (!f.is_valid() || frame.length < kHeaderBytes + sizeof(Payload)) return true;
+    if (!f.is_valid()) return true;
     const nb::gil_scoped_acquire acquire;
     try {
-      f(Event<Payload>(frame, 9));
+      f(Event<Payload>(frame, exponent_of<Payload>(instruments_, frame)));
       return true;
     } catch (...) {
       raised_ = std::current_exception();

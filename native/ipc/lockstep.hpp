@@ -40,10 +40,16 @@ class Lockstep {
   }
 
  private:
+  // A run that goes on without one of its strategies does not wait for it: it will never catch up.
+  [[nodiscard]] bool has_left(std::uint32_t slot) const noexcept {
+    const auto state = static_cast<ProcessState>(context_.counters->block(slot).get(Counter::kState));
+    return state == ProcessState::kDone || state == ProcessState::kFailed || context_.control->failed(slot);
+  }
   // 0: somebody is behind. Else 1 + the sum of all seqs looked at.
   [[nodiscard]] std::uint64_t balanced() const noexcept {
     std::uint64_t sum = 1;
     for (const auto& c : consumers_) {
+      if (has_left(c.slot)) continue;
       const CounterBlock& block = context_.counters->block(c.slot);
       for (const auto& [stream, producer] : c.streams) {
         const std::uint64_t consumed = block.get_consumed(stream);

@@ -65,7 +65,7 @@ LoopResult run_loop(const LoopContext& context, LiveMux& mux, ConsumptionRecord&
   auto failed = [&](LoopEnd end, const JournalError* error) {
     result.end = end;
     if (error != nullptr) result.error = *error;
-    record.flush();
+    (void)record.flush();  // the first error is the one to tell
     return result;
   };
   block.set(Counter::kState, static_cast<std::uint64_t>(ProcessState::kRunning));
@@ -101,7 +101,7 @@ LoopResult run_loop(const LoopContext& context, LiveMux& mux, ConsumptionRecord&
         stop != StopRequest::kNone && (!busy || stop == StopRequest::kNow)) {
       // "Drain": once more, for what was published before the stop was asked for.
       if (stop == StopRequest::kNow || mux.poll() == nullptr) {
-        record.flush();
+        if (!record.flush()) return failed(LoopEnd::kWriterFailed, &record.writer()->error());
         return result;
       }
       continue;

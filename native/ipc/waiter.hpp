@@ -85,7 +85,8 @@ class Waiter {
   void park(const LiveMux& mux, std::int64_t now, std::int64_t due) noexcept {
     const std::int64_t until = std::min(due, now + kMaxParkNs);
     const auto& cursors = mux.cursors();
-    if (!control_ || cursors.size() > kMaxWaited) {  // nobody would wake us: look every 50 us
+    if (!control_ || cursors.empty() ||
+        cursors.size() > kMaxWaited) {  // nobody would wake us: look every 50 us
       sleep_until_ns(std::min(until, now + 50'000));
       return;
     }
@@ -107,8 +108,7 @@ class Waiter {
       const long rc = ::syscall(SYS_futex_waitv, words, n, 0U, &ts, CLOCK_MONOTONIC);
       if (rc < 0 && errno == ENOSYS) sleep_until_ns(std::min(until, now + 50'000));  // kernel before 5.16
     }
-    for (const auto& c : cursors)
-      control_->end_wait(c->stream_id(), slot_);
+    for (const auto& c : cursors) control_->end_wait(c->stream_id(), slot_);
   }
 
   static constexpr std::uint32_t kMaxWaited = 64;

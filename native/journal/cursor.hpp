@@ -142,7 +142,7 @@ class Cursor final : private PageHelper::Client {
         if (first != next_seq_)
           gap(next_seq_ - 1, first);
         else
-          enter(std::move(later), n);
+          jump(std::move(later), n);
         return true;
       }
     } catch (const JournalError& e) {
@@ -328,11 +328,15 @@ class Cursor final : private PageHelper::Client {
       else
         high = middle;
     }
+    error_.reset();
+    jump(source_.open(pages[low]), pages[low]);
+  }
+  // To a page that is not the next one: what the helper mapped ahead, or is mapping just now, is of no use.
+  void jump(PageSource::Opened opened, std::uint64_t number) {
     if (options_.helper) options_.helper->detach(*this);
     next_ = {};
     state_.store(Ahead::kIdle, std::memory_order_relaxed);
-    error_.reset();
-    enter(source_.open(pages[low]), pages[low]);
+    enter(std::move(opened), number);
     if (options_.helper) {
       options_.helper->attach(*this);
       request_next();
@@ -340,6 +344,7 @@ class Cursor final : private PageHelper::Client {
   }
 
   void corrupt(Finding finding) noexcept {
+    if (error_) return;  // told already; the others of a mux may go on for long
     JournalError e(ErrorKind::kCorrupt,
                    path_ + ": " + finding_text(finding) + " at offset " + std::to_string(offset_) +
                        ", where seq " + std::to_string(next_seq_) + " should be; frames before it are good",

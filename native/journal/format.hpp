@@ -294,6 +294,14 @@ struct FeedGap {
 };
 static_assert(sizeof(FeedGap) == 24);
 
+// The payload of a frame, null when the frame is too short for one. A type is a number that anybody may write
+// (Python appends frames of any type), so every reader asks here before it looks.
+template <class Payload>
+[[nodiscard]] inline const Payload* payload_of(const FrameHeader& f) noexcept {
+  if (f.length < kHeaderBytes + sizeof(Payload)) return nullptr;
+  return reinterpret_cast<const Payload*>(reinterpret_cast<const std::byte*>(&f) + kHeaderBytes);
+}
+
 [[nodiscard]] constexpr std::uint32_t padded(std::uint32_t bytes) noexcept {
   return (bytes + (kFrameAlign - 1)) & ~(kFrameAlign - 1);
 }

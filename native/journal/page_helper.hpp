@@ -2,7 +2,7 @@
 //
 // A client raises `wanted`; the thread sees it at its next look and calls work() until that returns
 // true. Waking it at once would cost the hot thread an inter-processor interrupt, tens of microseconds
-// in a virtual machine, so only hurry() does that, from a writer that has to wait anyway. The thread does
+// in a virtual machine, so only hurry() does that, rarely. The thread does
 // not inherit the hot pin: the caller names the CPUs it may use.
 #pragma once
 
@@ -40,6 +40,10 @@ class PageHelper {
   PageHelper(const PageHelper&) = delete;
   PageHelper& operator=(const PageHelper&) = delete;
   ~PageHelper() {
+    if (forked()) {  // the thread stayed in the parent, and nobody can wait for it here
+      thread_.detach();
+      return;
+    }
     stopping_.store(true, std::memory_order_release);
     hurry();
     thread_.join();
@@ -51,6 +55,7 @@ class PageHelper {
   }
   // Returns once the thread no longer touches the client.
   void detach(Client& client) {
+    if (forked()) return;  // where the mutex may have been copied while it was held
     const std::lock_guard lock(mutex_);
     std::erase(clients_, &client);
   }
@@ -69,6 +74,7 @@ class PageHelper {
   static constexpr long kQuietLookNs = 500'000'000;
   static constexpr int kBusyLooks = 500;
 
+  [[nodiscard]] bool forked() const noexcept { return ::getpid() != owner_; }
   static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
   [[nodiscard]] std::uint32_t* futex_word() noexcept { return reinterpret_cast<std::uint32_t*>(&signal_); }
   void sleep(std::uint32_t seen, bool busy) noexcept {
@@ -91,8 +97,9 @@ class PageHelper {
   void run() noexcept {
     lower_priority();
     int busy_looks = 0;
-    while (!stopping_.load(std::memory_order_acquire)) {
-      const std::uint32_t seen = signal_.load(std::memory_order_acquire);
+    for (;;) {
+      const std::uint32_t seen = signal_.load(std::memory_order_acquire);  // before the look it must not miss
+      if (stopping_.load(std::memory_order_acquire)) return;
       {
         const std::lock_guard lock(mutex_);
         for (Client* c : clients_) {
@@ -109,6 +116,7 @@ class PageHelper {
   }
 
   std::vector<int> cpus_;
+  const pid_t owner_ = ::getpid();
   std::mutex mutex_;
   std::vector<Client*> clients_;
   std::atomic<std::uint32_t> signal_{0};

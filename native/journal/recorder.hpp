@@ -65,20 +65,12 @@ class StreamRecorder {
       std::uint64_t end = offset_;
       bool page_end = false;
       std::uint64_t seq = mark_.seq;
+      Finding damage = Finding::kNone;
       while (end + 8 <= mapping_->bytes()) {
         const std::uint64_t word = load_word(base + end);
         if (word == 0) break;
-        const Finding f =
-            check_frame(base, end, word, mapping_->bytes(), mapping_->header().page_bytes, false);
-        if (f != Finding::kNone) {
-          JournalError e(ErrorKind::kCorrupt,
-                         path_ + ": " + finding_text(f) + " at offset " + std::to_string(end) +
-                             "; recording of this stream stops there",
-                         path_);
-          e.page = page_;
-          e.offset = end;
-          throw e;
-        }
+        damage = check_frame(base, end, word, mapping_->bytes(), mapping_->header().page_bytes, false);
+        if (damage != Finding::kNone) break;  // the frames in front of it are good, and recorded
         const auto& frame = *reinterpret_cast<const FrameHeader*>(base + end);
         end += frame.length;
         if (frame.type == static_cast<std::uint16_t>(FrameType::kPageEnd)) {
@@ -94,6 +86,7 @@ class StreamRecorder {
         mark_.seq = seq;
         dirty_ = true;
       }
+      if (damage != Finding::kNone) stop_at(damage);
       page_done_ = page_end;
       if (!page_done_) break;
     }
@@ -162,6 +155,16 @@ class StreamRecorder {
     mapping_ = std::move(opened.mapping);
     path_ = std::move(opened.path);
     return true;
+  }
+  [[noreturn]] void stop_at(Finding damage) {
+    flush();
+    JournalError e(ErrorKind::kCorrupt,
+                   path_ + ": " + finding_text(damage) + " at offset " + std::to_string(offset_) +
+                       "; recording of this stream stops there",
+                   path_);
+    e.page = page_;
+    e.offset = offset_;
+    throw e;
   }
   // A file that was synced is found again only when its name was, too.
   void sync_directory() {

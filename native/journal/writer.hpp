@@ -73,6 +73,8 @@ class StreamWriter final : private PageHelper::Client {
     std::uint64_t last = pages.empty() ? 0 : pages.back();
     if (last != 0) recover(last);
     begin_first_page(last + 1);
+    // Lockstep and the backlog compare this with what was consumed, also before our first frame.
+    if (options_.block != nullptr) options_.block->set(Counter::kLastSeq, last_seq());
     if (options_.helper) options_.helper->attach(*this);
   }
   StreamWriter(const StreamWriter&) = delete;
@@ -174,7 +176,7 @@ class StreamWriter final : private PageHelper::Client {
   [[nodiscard]] const std::optional<Recovery>& recovery() const noexcept { return recovery_; }
 
  private:
-  enum class Next : std::uint32_t { kIdle, kRequested, kReady, kFailed };
+  enum class Next : std::uint32_t { kIdle, kRequested, kWorking, kReady, kFailed };
 
   void check_identity() const {
     auto bad = [&](const std::string& what) {
@@ -227,6 +229,10 @@ class StreamWriter final : private PageHelper::Client {
       }
       if (last > 1) finish_page(last - 1, h.first_seq);
       const PageScan s = scan_page(probe->base(), probe->bytes());
+      if (s.finding != Finding::kPageEnd && s.valid_end + kPageEndBytes > h.page_bytes)
+        throw JournalError(
+            ErrorKind::kCorrupt,
+            path + ": its frames leave no room for the end-of-page frame; no tapewire wrote this page", path);
       Recovery r{s.next_seq - 1, 0, last, s.valid_end, s.finding};
       page_ = map_for_writing(path, h.page_bytes);
       base_ = page_->base();
@@ -255,7 +261,9 @@ class StreamWriter final : private PageHelper::Client {
     if (!probe || check_page_header(probe->base(), probe->bytes(), path, number) != PageState::kStarted)
       return;
     const PageScan s = scan_page(probe->base(), probe->bytes());
-    if (s.finding != Finding::kNone || s.next_seq != next_first_seq) return;
+    if (s.finding != Finding::kNone || s.next_seq != next_first_seq ||
+        s.valid_end + kPageEndBytes > probe->header().page_bytes)
+      return;
     page_ = map_for_writing(path, probe->header().page_bytes);
     base_ = page_->base();
     next_seq_ = s.next_seq;
@@ -329,29 +337,19 @@ class StreamWriter final : private PageHelper::Client {
   void request_next() noexcept {
     request_at_ = UINT64_MAX;
     if (!options_.helper) return;
-    next_state_.store(static_cast<std::uint32_t>(Next::kRequested), std::memory_order_release);
+    next_state_.store(Next::kRequested, std::memory_order_release);
     options_.helper->request(*this);
-    // Once in a stream's life: from here on pages may come fast, and the helper must begin to look often.
-    if (page_rolls_ == 0) options_.helper->hurry();
+    // Once in a stream's life: from here on pages may come fast, and the helper must begin to look often. And
+    // where a roll had to wait: they come faster than it looks.
+    if (page_rolls_ == 0 || waited_) options_.helper->hurry();
+    waited_ = false;
   }
 
   [[nodiscard]] bool roll() noexcept {
-    if (!options_.helper) {
-      (void)prepare_next();
-    } else {
-      auto state = static_cast<Next>(next_state_.load(std::memory_order_acquire));
-      if (state == Next::kIdle) request_next();
-      if (state != Next::kReady) {
-        ++roll_waits_;
-        if (options_.block != nullptr) options_.block->set(Counter::kRollWaits, roll_waits_);
-        options_.helper->hurry();
-      }
-      while ((state = static_cast<Next>(next_state_.load(std::memory_order_acquire))) == Next::kRequested)
-        ::sched_yield();
-    }
-    if (static_cast<Next>(next_state_.load(std::memory_order_acquire)) == Next::kFailed) {
+    await_next();
+    if (next_state_.load(std::memory_order_acquire) == Next::kFailed) {
       error_ = next_error_;
-      next_state_.store(static_cast<std::uint32_t>(Next::kIdle), std::memory_order_relaxed);
+      next_state_.store(Next::kIdle, std::memory_order_relaxed);
       return false;  // asked again at the next append
     }
     start_page(*next_);
@@ -360,26 +358,44 @@ class StreamWriter final : private PageHelper::Client {
     ++page_rolls_;
     if (options_.block != nullptr) options_.block->set(Counter::kPageRolls, page_rolls_);
     enter(std::move(next_), page_number_ + 1);
-    next_state_.store(static_cast<std::uint32_t>(Next::kIdle), std::memory_order_relaxed);
+    next_state_.store(Next::kIdle, std::memory_order_relaxed);
     if (!options_.helper) retired_.reset();
     return true;
   }
 
-  bool prepare_next() noexcept {
+  // Returns when the next page is ready, or failed just now. Half made by the helper: waited for. Not begun:
+  // made here, because beside a busy writer the helper may get no CPU for long. Failed ahead of time: tried
+  // again, what stood in the way may be gone.
+  void await_next() noexcept {
+    if (!options_.helper) return prepare_next();
+    auto state = Next::kRequested;
+    const bool not_begun = next_state_.compare_exchange_strong(state, Next::kIdle, std::memory_order_acq_rel);
+    if (!not_begun && state == Next::kReady) return;
+    waited_ = true;
+    ++roll_waits_;
+    if (options_.block != nullptr) options_.block->set(Counter::kRollWaits, roll_waits_);
+    if (not_begun || state != Next::kWorking) return prepare_next();
+    while (next_state_.load(std::memory_order_acquire) == Next::kWorking) ::sched_yield();
+  }
+  void prepare_next() noexcept {
     try {
       retired_.reset();
       next_ = prepare_page(dir_, id_, page_number_ + 1);
-      next_state_.store(static_cast<std::uint32_t>(Next::kReady), std::memory_order_release);
+      next_state_.store(Next::kReady, std::memory_order_release);
     } catch (const JournalError& e) {
       next_error_ = e;
-      next_state_.store(static_cast<std::uint32_t>(Next::kFailed), std::memory_order_release);
+      next_state_.store(Next::kFailed, std::memory_order_release);
     } catch (const std::exception& e) {
       next_error_ = JournalError(ErrorKind::kSystem, dir_ + ": " + e.what(), dir_);
-      next_state_.store(static_cast<std::uint32_t>(Next::kFailed), std::memory_order_release);
+      next_state_.store(Next::kFailed, std::memory_order_release);
     }
+  }
+  bool work() noexcept override {
+    auto requested = Next::kRequested;
+    if (next_state_.compare_exchange_strong(requested, Next::kWorking, std::memory_order_acq_rel))
+      prepare_next();  // else the writer could not wait
     return true;
   }
-  bool work() noexcept override { return prepare_next(); }
 
   // Stale bytes of an abandoned reserve() must never look like the next frame.
   static void clear_word(std::byte* at) noexcept {
@@ -419,6 +435,7 @@ class StreamWriter final : private PageHelper::Client {
   FrameType pending_type_ = FrameType::kUser;
   std::uint8_t pending_pad_ = 0;
   bool recovered_open_ = false;
+  bool waited_ = false;
   std::int64_t last_time_ = 0;
   std::uint64_t woken_ = 0;  // waiters() at the last wake-up that reached all in it
 
@@ -433,8 +450,8 @@ class StreamWriter final : private PageHelper::Client {
   std::optional<Recovery> recovery_;
   std::optional<JournalError> error_;
 
-  // Handed over by next_state_: the helper's while kRequested, the writer's otherwise.
-  std::atomic<std::uint32_t> next_state_{static_cast<std::uint32_t>(Next::kIdle)};
+  // Handed over by next_state_: the helper's while kWorking, the writer's otherwise.
+  std::atomic<Next> next_state_{Next::kIdle};
   std::shared_ptr<Mapping> next_;
   std::shared_ptr<Mapping> retired_;
   std::optional<JournalError> next_error_;

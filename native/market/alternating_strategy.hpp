@@ -31,17 +31,21 @@ class AlternatingStrategy {
         tokens_(static_cast<std::int64_t>(config.throttle_per_s) * kTokenNs) {}
 
   bool on_frame(const FrameHeader& f) noexcept {
-    const auto* payload = reinterpret_cast<const std::byte*>(&f) + kHeaderBytes;
     switch (static_cast<FrameType>(f.type)) {
       case FrameType::kDepth:
-        return on_depth(*reinterpret_cast<const Depth*>(payload), f);
+        if (const auto* d = payload_of<Depth>(f)) return on_depth(*d, f);
+        break;
       case FrameType::kFill:
-        return on_fill(*reinterpret_cast<const Fill*>(payload));
+        if (const auto* fill = payload_of<Fill>(f)) return on_fill(*fill);
+        break;
       case FrameType::kOrderReport:
-        return on_report(*reinterpret_cast<const OrderReport*>(payload));
+        if (const auto* r = payload_of<OrderReport>(f)) return on_report(*r);
+        break;
       default:
         return true;
     }
+    context_.block().add(Counter::kDropped);
+    return true;
   }
   bool on_idle(std::int64_t) noexcept { return true; }
   [[nodiscard]] std::int64_t due() const noexcept { return kNever; }
@@ -52,10 +56,10 @@ class AlternatingStrategy {
  private:
   // Tokens in units of order-nanoseconds, so that refilling is one multiplication.
   static constexpr std::int64_t kTokenNs = 1'000'000'000;
-  struct State {
-    std::int64_t position = 0;
-    std::int64_t open_buys = 0;
-    std::int64_t open_sells = 0;
+  struct State {  // sums of any number of 64-bit quantities
+    int128 position = 0;
+    int128 open_buys = 0;
+    int128 open_sells = 0;
   };
 
   bool on_depth(const Depth& d, const FrameHeader& f) noexcept {
@@ -91,9 +95,9 @@ class AlternatingStrategy {
   [[nodiscard]] Reason refuse(const OrderInput& o, std::int64_t now) noexcept {
     if (config_.max_position > 0) {
       const State& s = state_[o.instrument_id];
-      const std::int64_t worst = o.side == static_cast<std::uint8_t>(Side::kBuy)
-                                     ? s.position + s.open_buys + o.quantity
-                                     : -(s.position - s.open_sells - o.quantity);
+      const int128 worst = o.side == static_cast<std::uint8_t>(Side::kBuy)
+                               ? s.position + s.open_buys + o.quantity
+                               : -(s.position - s.open_sells - o.quantity);
       if (worst > config_.max_position) return Reason::kMaxPosition;
     }
     if (config_.throttle_per_s > 0) {

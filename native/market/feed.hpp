@@ -45,9 +45,16 @@ class SyntheticFeed {
   SyntheticFeed(const std::vector<Instrument>& instruments, const FeedConfig& config)
       : config_(config), random_(config.seed) {
     for (const auto& i : instruments) {
-      const std::int64_t ticks = std::max<std::int64_t>(config.start_price / i.tick, kDepthLevels * 20);
+      const std::int64_t ticks = start_ticks(config.start_price, i.tick);
       books_.push_back({i, ticks, ticks, 0});
     }
+  }
+
+  // Whether every price and quantity of the walk fits: it stays within a third of where it begins.
+  [[nodiscard]] static bool fits(const Instrument& i, std::int64_t start_price,
+                                 std::int64_t spread_ticks) noexcept {
+    const int128 ticks = start_ticks(start_price, i.tick);
+    return narrow((ticks + ticks / 3 + spread_ticks + kDepthLevels) * i.tick) && narrow(int128{160} * i.lot);
   }
 
   // Publishes until the events are out or a stop is asked for.
@@ -98,6 +105,11 @@ class SyntheticFeed {
     std::uint64_t updates;
   };
   static constexpr std::int64_t kLeadNs = 1'000'000;
+
+  // High enough that no level falls to zero.
+  [[nodiscard]] static std::int64_t start_ticks(std::int64_t price, std::int64_t tick) noexcept {
+    return std::max<std::int64_t>(price / tick, kDepthLevels * 20);
+  }
 
   void fill(Walk& w, std::uint64_t n, std::int64_t due, Depth& d) noexcept {
     const std::uint64_t r = random_.next();

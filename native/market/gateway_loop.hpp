@@ -23,19 +23,20 @@ class GatewayHandler {
         cancelled_(strategies_.size(), false) {}
 
   bool on_frame(const FrameHeader& f) noexcept {
-    const auto* payload = reinterpret_cast<const std::byte*>(&f) + kHeaderBytes;
     switch (static_cast<FrameType>(f.type)) {
       case FrameType::kDepth: {
-        if (f.length < kHeaderBytes + sizeof(Depth)) return drop();
+        const auto* depth = payload_of<Depth>(f);
+        if (depth == nullptr) return drop();
         recent_[f.seq % recent_.size()] = {f.seq, f.gen_time, f.stream_id};
         sink_.begin(f);
-        venue_.poll(*reinterpret_cast<const Depth*>(payload), f.stream_id, f.seq, sink_);
+        venue_.poll(*depth, f.stream_id, f.seq, sink_);
         break;
       }
       case FrameType::kOrderInput: {
-        if (f.length < kHeaderBytes + sizeof(OrderInput)) return drop();
+        const auto* order = payload_of<OrderInput>(f);
+        if (order == nullptr) return drop();
         sink_.begin(f);
-        dispatch(*reinterpret_cast<const OrderInput*>(payload), f);
+        dispatch(*order, f);
         break;
       }
       default:
@@ -73,9 +74,16 @@ class GatewayHandler {
   void dispatch(const OrderInput& o, const FrameHeader& f) noexcept {
     CounterBlock& block = context_.block();
     block.add(Counter::kOrders);
-    switch (static_cast<OrderAction>(o.action)) {
+    const auto action = static_cast<OrderAction>(o.action);
+    // An id names its strategy: nobody replaces or cancels the orders of another.
+    if (action != OrderAction::kNew && (o.order_id >> 48) != f.stream_id)
+      return reject(o, Reason::kUnknownOrder);
+    switch (action) {
       case OrderAction::kNew:
         venue_.insert(o, f.stream_id, sink_);
+        // What a failed strategy wrote before it died and we read only now is cancelled, too.
+        for (std::size_t i = 0; i < strategies_.size(); ++i)
+          if (strategies_[i].second == f.stream_id) cancelled_[i] = false;
         break;
       case OrderAction::kReplace:
         venue_.replace(o, sink_);
@@ -84,19 +92,19 @@ class GatewayHandler {
         venue_.cancel(o, sink_);
         break;
       default:
-        reject_unsupported(o);
+        reject(o, Reason::kUnsupported);
         break;
     }
     const Seen& root = recent_[f.root_seq % recent_.size()];
     if (root.seq == f.root_seq && root.stream == f.root_stream && root.seq != 0)
       block.record_latency(sink_.last_time() - root.time);  // for the live display alone
   }
-  void reject_unsupported(const OrderInput& o) noexcept {
+  void reject(const OrderInput& o, Reason reason) noexcept {
     OrderReport r{};
     r.order_id = o.order_id;
     r.instrument_id = o.instrument_id;
     r.status = static_cast<std::uint8_t>(ReportStatus::kRejected);
-    r.reason = static_cast<std::uint16_t>(Reason::kUnsupported);
+    r.reason = static_cast<std::uint16_t>(reason);
     r.request_id = o.request_id;
     r.action = o.action;
     sink_.report(r);

@@ -109,8 +109,8 @@ class SimulatedVenue final : public Venue {
     Book& book = books_[d.instrument_id];
     book.stream = stream;
     book.seq = seq;
-    book.bid = d.bid_count > 0 ? Touch{d.bids[0].price, d.bids[0].quantity} : Touch{};
-    book.ask = d.ask_count > 0 ? Touch{d.asks[0].price, d.asks[0].quantity} : Touch{};
+    book.bid = touch(d.bid_count, d.bids[0]);
+    book.ask = touch(d.ask_count, d.asks[0]);
     match_resting(book, Side::kBuy, *instrument, sink);
     match_resting(book, Side::kSell, *instrument, sink);
   }
@@ -140,6 +140,10 @@ class SimulatedVenue final : public Venue {
     std::uint32_t best_sell = kNoNode;
   };
 
+  // A level that cannot be, from a feed of the user's own, is no market.
+  [[nodiscard]] static Touch touch(std::uint16_t count, const Level& best) noexcept {
+    return count > 0 && best.price > 0 && best.quantity > 0 ? Touch{best.price, best.quantity} : Touch{};
+  }
   [[nodiscard]] static bool reaches(Side side, std::int64_t price, const Touch& opposite) noexcept {
     if (opposite.price == 0) return false;
     return side == Side::kBuy ? price >= opposite.price : price <= opposite.price;

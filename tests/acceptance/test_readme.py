@@ -22,10 +22,12 @@ def blocks() -> list[tuple[str, str]]:
 
 
 def write_recording(path: Path) -> None:
-    levels = [[f"{100 - i}.00", "1.00000"] for i in range(3)], [[f"{101 + i}.00", "1.00000"] for i in range(3)]
-    messages: list[dict[str, object]] = [{"lastUpdateId": 10, "bids": levels[0], "asks": levels[1]}]
+    bids = [[f"{100 - i}.00", "1.00000"] for i in range(3)]
+    asks = [[f"{101 + i}.00", "1.00000"] for i in range(3)]
+    messages: list[dict[str, object]] = [{"lastUpdateId": 10, "bids": bids, "asks": asks}]
     for i in range(11, 200):
-        data = {"e": "depthUpdate", "E": i, "s": "BTCUSDT", "U": i, "u": i, "b": [["100.00", f"{i}.0"]], "a": []}
+        data = {"e": "depthUpdate", "E": i, "s": "BTCUSDT", "U": i, "u": i, "a": []}
+        data["b"] = [["100.00", f"{i}.0"]]
         messages.append({"stream": "btcusdt@depth@100ms", "data": data})
     lines = [f"{1_723_161_253_000_000_000 + i} {json.dumps(m)}\n" for i, m in enumerate(messages)]
     path.write_bytes(gzip.compress("".join(lines).encode()))
@@ -62,10 +64,14 @@ def test_readme(tmp_path: Path) -> None:
             assert result.returncode == 0, f"{shlex.join(command)}\n{result.stdout}\n{result.stderr}"
             ran.append(command)
     assert len(ran) >= 10
-    bought = subprocess.run(
-        ["tapewire", "orders", "last", "--json"], cwd=tmp_path, env=environment, capture_output=True, check=True
+    orders = subprocess.run(
+        ["tapewire", "orders", "last", "--json"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        check=True,
     )
-    assert json.loads(bought.stdout), "the strategy of README sent no order"
+    assert json.loads(orders.stdout), "the strategy of README sent no order"
 
 
 def test_what_readme_links_to_exists() -> None:

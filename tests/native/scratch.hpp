@@ -24,6 +24,11 @@ class Scratch {
     std::string pattern = std::string(base) + "/tapewire-test-XXXXXX";
     CHECK(::mkdtemp(pattern.data()) != nullptr);
     path_ = pattern;
+    if (all().empty()) {
+      (void)owner();
+      std::atexit([] { remove_all(); });
+    }
+    all().push_back(path_);
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -34,6 +39,21 @@ class Scratch {
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
  private:
+  // A failed CHECK ends the process without unwinding; a forked child must leave its parent's files alone.
+  static std::vector<std::string>& all() {
+    static auto* const paths = new std::vector<std::string>;
+    return *paths;
+  }
+  static void remove_all() {
+    std::error_code ignored;
+    if (::getpid() == owner())
+      for (const auto& path : all()) std::filesystem::remove_all(path, ignored);
+  }
+  static pid_t owner() {
+    static const pid_t pid = ::getpid();
+    return pid;
+  }
+
   std::string path_;
 };
 

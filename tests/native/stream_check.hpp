@@ -14,11 +14,13 @@ namespace tapewire::testing {
 
 inline constexpr std::uint32_t kSmallPage = 64 * 1024;
 
-[[nodiscard]] inline std::unique_ptr<StreamWriter> open_writer(const std::string& dir, WriterOptions options = {},
+[[nodiscard]] inline std::unique_ptr<StreamWriter> open_writer(const std::string& dir,
+                                                               WriterOptions options = {},
                                                                std::uint64_t page_bytes = kSmallPage,
                                                                const std::string& stream = "md",
                                                                std::uint32_t stream_id = 1) {
-  return std::make_unique<StreamWriter>(dir, StreamIdentity{stream, stream_id, 7, 1, page_bytes}, std::move(options));
+  return std::make_unique<StreamWriter>(dir, StreamIdentity{stream, stream_id, 7, 1, page_bytes},
+                                        std::move(options));
 }
 [[nodiscard]] inline std::unique_ptr<Cursor> open_cursor(const std::string& dir, CursorOptions options = {},
                                                          const std::string& stream = "md") {
@@ -81,7 +83,8 @@ inline std::uint64_t check_stream(const std::string& dir, const std::string& str
     const PageScan scan = scan_page(page.mapping->base(), page.mapping->bytes());
     const bool last = n == pages.back() || source.open(n + 1).state == PageState::kPrepared;
     const Finding want = last ? Finding::kNone : Finding::kPageEnd;
-    if (scan.finding != want) std::fprintf(stderr, "page %llu: %s\n", static_cast<unsigned long long>(n), finding_text(scan.finding));
+    if (scan.finding != want)
+      std::fprintf(stderr, "page %llu: %s\n", static_cast<unsigned long long>(n), finding_text(scan.finding));
     CHECK(scan.finding == want);
   }
   return frames;
@@ -93,7 +96,8 @@ inline void remove_passed_pages(const std::string& dir, std::uint64_t& first, st
                                 const std::string& stream = "md") {
   for (;;) {
     const auto next = PageSource(stream, {dir}).open(first + 2);
-    if (!next.mapping || next.state != PageState::kStarted || next.mapping->header().first_seq > slowest) return;
+    if (!next.mapping || next.state != PageState::kStarted || next.mapping->header().first_seq > slowest)
+      return;
     std::filesystem::remove(dir + "/" + stream + "/" + page_name(first));
     ++first;
   }

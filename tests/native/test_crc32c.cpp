@@ -29,7 +29,7 @@ void known_vectors() {
     down[i] = static_cast<unsigned char>(31 - i);
   }
   const std::array<unsigned char, 48> iscsi_read = {
-      0x01, 0xc0, 0, 0, 0, 0, 0,    0, 0, 0, 0, 0,    0,    0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0x04, 0,
+      0x01, 0xc0, 0, 0,    0, 0, 0, 0,    0,    0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0x04, 0,
       0,    0,    0, 0x14, 0, 0, 0, 0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0,    0};
   CHECK_EQ(crc32c(zeros.data(), zeros.size()), 0x8A9136AAU);
   CHECK_EQ(crc32c(ones.data(), ones.size()), 0x62A8AB43U);
@@ -69,7 +69,8 @@ void software_equals_hardware() {
 void continues() {
   const std::string text = "a frame's CRC covers its length, then what follows the commit word";
   for (std::size_t cut = 0; cut <= text.size(); ++cut)
-    CHECK_EQ(crc32c(text.data() + cut, text.size() - cut, crc32c(text.data(), cut)), crc32c(text.data(), text.size()));
+    CHECK_EQ(crc32c(text.data() + cut, text.size() - cut, crc32c(text.data(), cut)),
+             crc32c(text.data(), text.size()));
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ struct Frames {
 
 // The bytes alone, in a block of their exact size: the address sanitizer sees a read beyond it.
 struct Exact {
-  explicit Exact(const std::string& bytes, std::size_t n) : size(n), data(static_cast<std::byte*>(std::malloc(n))) {
+  explicit Exact(const std::string& bytes, std::size_t n)
+      : size(n), data(static_cast<std::byte*>(std::malloc(n))) {
     CHECK(data != nullptr);
     std::memcpy(data, bytes.data(), n);
   }
@@ -87,8 +88,10 @@ void every_bit_flipped(const std::string& page, const Frames& frames) {
       CHECK(check_page_header(flipped.data, flipped.size, "page", 1) == PageState::kStarted);
       const PageScan s = scan_page(flipped.data, flipped.size);
       // The frames before the flipped one, and no more.
-      if (at >= kPageHeaderBytes && s.frames == frames.before(at)) ++detected;
-      else ++false_accepts;
+      if (at >= kPageHeaderBytes && s.frames == frames.before(at))
+        ++detected;
+      else
+        ++false_accepts;
       CHECK(s.finding != Finding::kNone && s.finding != Finding::kPageEnd);
     } catch (const JournalError& e) {
       CHECK(at < kPageHeaderBytes);
@@ -160,8 +163,10 @@ void readers_on_damaged_files(const std::string& page, const Frames& frames) {
       CHECK(n <= frames.ends.size() && sum != 1);
       if (verify) {
         CHECK(n >= frames.before(std::min<std::uint64_t>(at, bytes.size())));
-        if (cursor->failed()) ++failed;
-        else ++whole;
+        if (cursor->failed())
+          ++failed;
+        else
+          ++whole;
       }
     }
   }
@@ -190,18 +195,54 @@ void each_finding() {
     return s.finding;
   };
   using B = std::string;
-  CHECK(finding([](FrameHeader& f, B&) { f.length = 8; return false; }) == Finding::kBadLength);
-  CHECK(finding([](FrameHeader& f, B&) { f.length = 57; return false; }) == Finding::kBadLength);
-  CHECK(finding([](FrameHeader& f, B&) { f.length = kSmallPage; return false; }) == Finding::kBadLength);
-  CHECK(finding([](FrameHeader& f, B&) { f.length = 0xFFFFFFF8U; return false; }) == Finding::kBadLength);
-  CHECK(finding([](FrameHeader& f, B&) { f.gen_time ^= 1; return false; }) == Finding::kBadCrc);
-  CHECK(finding([](FrameHeader& f, B&) { f.seq += 1; return true; }) == Finding::kBadSeq);
-  CHECK(finding([](FrameHeader& f, B&) { f.stream_id = 2; return true; }) == Finding::kBadStream);
-  CHECK(finding([](FrameHeader& f, B&) { f.pad = 8; return true; }) == Finding::kBadPadding);
-  CHECK(finding([](FrameHeader& f, B&) { f.pad = 5; return true; }) == Finding::kBadPadding);
-  CHECK(finding([](FrameHeader& f, B&) { f.reserved0 = 1; return true; }) == Finding::kBadPadding);
-  CHECK(finding([](FrameHeader& f, B&) { f.reserved1 = 1; return true; }) == Finding::kBadPadding);
-  CHECK(finding([](FrameHeader&, B& b) { b[third + 79] = 1; return true; }) == Finding::kBadPadding);
+  CHECK(finding([](FrameHeader& f, B&) {
+          f.length = 8;
+          return false;
+        }) == Finding::kBadLength);
+  CHECK(finding([](FrameHeader& f, B&) {
+          f.length = 57;
+          return false;
+        }) == Finding::kBadLength);
+  CHECK(finding([](FrameHeader& f, B&) {
+          f.length = kSmallPage;
+          return false;
+        }) == Finding::kBadLength);
+  CHECK(finding([](FrameHeader& f, B&) {
+          f.length = 0xFFFFFFF8U;
+          return false;
+        }) == Finding::kBadLength);
+  CHECK(finding([](FrameHeader& f, B&) {
+          f.gen_time ^= 1;
+          return false;
+        }) == Finding::kBadCrc);
+  CHECK(finding([](FrameHeader& f, B&) {
+          f.seq += 1;
+          return true;
+        }) == Finding::kBadSeq);
+  CHECK(finding([](FrameHeader& f, B&) {
+          f.stream_id = 2;
+          return true;
+        }) == Finding::kBadStream);
+  CHECK(finding([](FrameHeader& f, B&) {
+          f.pad = 8;
+          return true;
+        }) == Finding::kBadPadding);
+  CHECK(finding([](FrameHeader& f, B&) {
+          f.pad = 5;
+          return true;
+        }) == Finding::kBadPadding);
+  CHECK(finding([](FrameHeader& f, B&) {
+          f.reserved0 = 1;
+          return true;
+        }) == Finding::kBadPadding);
+  CHECK(finding([](FrameHeader& f, B&) {
+          f.reserved1 = 1;
+          return true;
+        }) == Finding::kBadPadding);
+  CHECK(finding([](FrameHeader&, B& b) {
+          b[third + 79] = 1;
+          return true;
+        }) == Finding::kBadPadding);
 }
 
 }  // namespace

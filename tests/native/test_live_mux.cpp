@@ -30,7 +30,8 @@ struct Delivered {
 
   void take(const FrameHeader& f, const std::array<bool, 4>& subscribed) {
     CHECK_EQ(f.seq, seq[f.stream_id] + 1);
-    for (const auto& [stream, number] : {std::pair{f.cause_stream, f.cause_seq}, std::pair{f.root_stream, f.root_seq}}) {
+    for (const auto& [stream, number] :
+         {std::pair{f.cause_stream, f.cause_seq}, std::pair{f.root_stream, f.root_seq}}) {
       if (stream == 0 || !subscribed[stream]) continue;
       if (seq[stream] < number)
         std::fprintf(stderr, "stream %u seq %llu came before its cause, stream %u seq %llu\n", f.stream_id,
@@ -146,8 +147,9 @@ void live_chain(std::uint64_t depths) {
   std::array<Delivered, 3> delivered;
 
   // Follows `streams`; answers a frame of type `on` into `writer`; ends when the `before` others have.
-  auto follow = [&](std::size_t me, std::vector<std::string> streams, std::array<bool, 4> subscribed, WaitKind wait,
-                    StreamWriter* writer, FrameType on, FrameType answer, std::uint32_t before) {
+  auto follow = [&](std::size_t me, std::vector<std::string> streams, std::array<bool, 4> subscribed,
+                    WaitKind wait, StreamWriter* writer, FrameType on, FrameType answer,
+                    std::uint32_t before) {
     const auto mux = open_mux(scratch.path(), streams, std::make_shared<PageHelper>(std::vector<int>{}));
     Waiter waiter(WaitPolicy{wait, 200'000, 50'000'000}, control, nullptr, static_cast<std::uint32_t>(me));
     for (;;) {
@@ -164,7 +166,7 @@ void live_chain(std::uint64_t depths) {
       const FrameHeader f = *c->peek();
       delivered[me].take(*c->peek(), subscribed);
       if (writer != nullptr && f.type == static_cast<std::uint16_t>(on))
-        CHECK(append(*writer, static_cast<std::uint32_t>(f.seq % 1500), Origin::caused_by(f), answer) != 0);
+        CHECK(append(*writer, static_cast<std::uint32_t>(f.seq % 300), Origin::caused_by(f), answer) != 0);
       c->advance();
       waiter.active();
       market_seen[me].store(delivered[me].seq[kMarket]);
@@ -172,14 +174,15 @@ void live_chain(std::uint64_t depths) {
     finished.fetch_add(1);
   };
   std::vector<std::thread> threads;
-  threads.emplace_back(follow, 0, std::vector<std::string>{"md", "td"}, std::array<bool, 4>{false, true, true, false},
-                       WaitKind::kYield, strategy.get(), FrameType::kDepth, FrameType::kOrderInput, 1U);
+  threads.emplace_back(follow, 0, std::vector<std::string>{"md", "td"},
+                       std::array<bool, 4>{false, true, true, false}, WaitKind::kYield, strategy.get(),
+                       FrameType::kDepth, FrameType::kOrderInput, 1U);
   threads.emplace_back(follow, 1, std::vector<std::string>{"strategy", "md"},
                        std::array<bool, 4>{false, true, false, true}, WaitKind::kHybrid, venue.get(),
                        FrameType::kOrderInput, FrameType::kOrderReport, 2U);
   threads.emplace_back(follow, 2, std::vector<std::string>{"td", "strategy", "md"},
-                       std::array<bool, 4>{false, true, true, true}, WaitKind::kPark, nullptr, FrameType::kUser,
-                       FrameType::kUser, 3U);
+                       std::array<bool, 4>{false, true, true, true}, WaitKind::kPark, nullptr,
+                       FrameType::kUser, FrameType::kUser, 3U);
   std::uint64_t first_page = 1;
   for (std::uint64_t i = 0; i < depths; ++i) {
     CHECK(append(*market, static_cast<std::uint32_t>(i * 37 % 9000), {}, FrameType::kDepth) != 0);
@@ -199,10 +202,11 @@ void live_chain(std::uint64_t depths) {
   CHECK_EQ(delivered[2].seq[kVenue], depths);
   std::uint64_t checked = 0;
   for (const auto& d : delivered) checked += d.checked;
-  std::printf("causal order: %llu depths over %llu rolls, %llu frames, %llu causes checked, none late\n",
-              static_cast<unsigned long long>(depths), static_cast<unsigned long long>(market->page_rolls()),
-              static_cast<unsigned long long>(delivered[0].frames + delivered[1].frames + delivered[2].frames),
-              static_cast<unsigned long long>(checked));
+  std::printf(
+      "causal order: %llu depths over %llu rolls, %llu frames, %llu causes checked, none late\n",
+      static_cast<unsigned long long>(depths), static_cast<unsigned long long>(market->page_rolls()),
+      static_cast<unsigned long long>(delivered[0].frames + delivered[1].frames + delivered[2].frames),
+      static_cast<unsigned long long>(checked));
 }
 
 }  // namespace

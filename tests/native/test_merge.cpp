@@ -22,13 +22,15 @@ struct Key {
 };
 
 // Streams with coarse times, so that ties abound, over several pages and writers (epochs).
-std::vector<std::vector<Key>> write_streams(const std::string& dir, std::mt19937_64& random, std::size_t streams) {
+std::vector<std::vector<Key>> write_streams(const std::string& dir, std::mt19937_64& random,
+                                            std::size_t streams) {
   std::vector<std::vector<Key>> all(streams);
   std::vector<std::unique_ptr<StreamWriter>> writers(streams);
   for (int epoch = 0; epoch < 3; ++epoch) {
     for (std::size_t s = 0; s < streams; ++s) {
       writers[s].reset();
-      writers[s] = open_writer(dir, {}, kSmallPage, "s" + std::to_string(s), static_cast<std::uint32_t>(s + 1));
+      writers[s] =
+          open_writer(dir, {}, kSmallPage, "s" + std::to_string(s), static_cast<std::uint32_t>(s + 1));
     }
     std::vector<std::int64_t> last(streams, 0);
     for (int i = 0; i < 400; ++i) {
@@ -89,7 +91,8 @@ void times_may_run_backwards() {
   const Scratch scratch;
   std::mt19937_64 random(seed());
   for (int s = 0; s < 3; ++s) {
-    auto writer = open_writer(scratch.path(), {}, kSmallPage, "s" + std::to_string(s), static_cast<std::uint32_t>(s + 1));
+    auto writer = open_writer(scratch.path(), {}, kSmallPage, "s" + std::to_string(s),
+                              static_cast<std::uint32_t>(s + 1));
     for (std::uint64_t i = 0; i < 300; ++i) {
       std::byte* payload = writer->reserve(FrameType::kUser, 16);
       fill_payload(payload, 16, i + 1);

@@ -28,7 +28,9 @@ WaitPolicy policy(const std::string& name) {
 }
 
 // 56 to 296 bytes a frame: sizes that depend on the seq, so that a reader knows what must come.
-std::uint32_t bytes_of_frame(std::uint64_t seq) { return static_cast<std::uint32_t>(seq * 2654435761U % 241); }
+std::uint32_t bytes_of_frame(std::uint64_t seq) {
+  return static_cast<std::uint32_t>(seq * 2654435761U % 241);
+}
 
 struct Shared {
   std::shared_ptr<const Control> control;
@@ -158,9 +160,11 @@ int run(std::uint64_t frames) {
   const double seconds = static_cast<double>(monotonic_ns() - began) / 1e9;
   CHECK_EQ(shared.slowest_reader(), frames);
   const CounterBlock& w = shared.counters->block(0);
-  std::printf("multiprocess: %llu frames, 1 writer and 3 readers, %llu rolls, %llu wakes; torn, missing, out of order: 0\n",
-              static_cast<unsigned long long>(frames), static_cast<unsigned long long>(w.get(Counter::kPageRolls)),
-              static_cast<unsigned long long>(w.get(Counter::kWakes)));
+  std::printf(
+      "multiprocess: %llu frames, 1 writer and 3 readers, %llu rolls, %llu wakes; torn, missing, out of "
+      "order: 0\n",
+      static_cast<unsigned long long>(frames), static_cast<unsigned long long>(w.get(Counter::kPageRolls)),
+      static_cast<unsigned long long>(w.get(Counter::kWakes)));
   for (std::uint32_t i = 1; i < shared.counters->size(); ++i) {
     const CounterBlock& r = shared.counters->block(i);
     std::printf("  reader %-6s parked %llu times, %llu slow yields\n", r.name,
@@ -176,10 +180,11 @@ int run(std::uint64_t frames) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.size() == 3 && arguments[0] == "write") return write_all(arguments[2], std::stoull(arguments[1]));
+  if (arguments.size() == 3 && arguments[0] == "write")
+    return write_all(arguments[2], std::stoull(arguments[1]));
   if (arguments.size() == 5 && arguments[0] == "read")
-    return read_all(arguments[4], std::stoull(arguments[1]), static_cast<std::uint32_t>(std::stoul(arguments[2])),
-                    arguments[3]);
+    return read_all(arguments[4], std::stoull(arguments[1]),
+                    static_cast<std::uint32_t>(std::stoul(arguments[2])), arguments[3]);
   const std::uint64_t frames = kSanitized ? 50'000 : 1'000'000 * std::min(10UL, stress_factor());
   return run(frames);
 }

@@ -9,7 +9,8 @@ using namespace tapewire::testing;
 namespace {
 
 // Times are the only bytes of a page that differ from run to run: set to the golden page's, CRCs anew.
-void set_times(std::string& page, const PageHeader& golden, std::uint64_t page_end_at, std::int64_t page_end_time) {
+void set_times(std::string& page, const PageHeader& golden, std::uint64_t page_end_at,
+               std::int64_t page_end_time) {
   auto& h = *reinterpret_cast<PageHeader*>(page.data());
   h.first_time = golden.first_time;
   h.prepared_time = golden.prepared_time;
@@ -69,6 +70,6 @@ int main() {
     std::fprintf(stderr, "byte %zu: wrote %02x, golden %02x\n", i, page[i] & 0xFF, golden[i] & 0xFF);
     CHECK(page[i] == golden[i]);
   }
-  std::printf("page bytes: %llu frames, %zu bytes equal to the golden page\n", static_cast<unsigned long long>(frames),
-              golden.size());
+  std::printf("page bytes: %llu frames, %zu bytes equal to the golden page\n",
+              static_cast<unsigned long long>(frames), golden.size());
 }

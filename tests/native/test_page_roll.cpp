@@ -91,10 +91,11 @@ std::uint64_t hammer(bool one_helper, std::uint64_t rolls) {
   }
   progress.done.store(true);
   for (auto& r : readers) r.join();
-  std::printf("rolls: %llu pages, %llu frames, %zu readers, %llu idle periods, %llu waits for a page, missed 0\n",
-              static_cast<unsigned long long>(writer->page_rolls()),
-              static_cast<unsigned long long>(writer->last_seq()), progress.read.size(),
-              static_cast<unsigned long long>(idle), static_cast<unsigned long long>(writer->roll_waits()));
+  std::printf(
+      "rolls: %llu pages, %llu frames, %zu readers, %llu idle periods, %llu waits for a page, missed 0\n",
+      static_cast<unsigned long long>(writer->page_rolls()),
+      static_cast<unsigned long long>(writer->last_seq()), progress.read.size(),
+      static_cast<unsigned long long>(idle), static_cast<unsigned long long>(writer->roll_waits()));
   return writer->last_seq();
 }
 
@@ -114,7 +115,8 @@ void one_frame_at_a_time(std::uint64_t frames) {
     cursor->advance();
     if (seq > 3) std::filesystem::remove(scratch.path() + "/md/" + page_name(seq - 3));
   }
-  std::printf("rolls: %llu more, every frame seen at the first look\n", static_cast<unsigned long long>(frames));
+  std::printf("rolls: %llu more, every frame seen at the first look\n",
+              static_cast<unsigned long long>(frames));
 }
 
 // A reader goes back and forth while its helper has pages in hand.

@@ -50,7 +50,7 @@ std::atomic<int> asleep{0};
 
 void* test_mmap(void*, std::size_t bytes, int, int flags, int fd, off_t) {
   const std::lock_guard lock(files_mutex);
-  struct stat st {};
+  struct stat st{};
   CHECK(::fstat(fd, &st) == 0);
   const std::pair key{st.st_dev, st.st_ino};
   if (const auto known = address_of.find(key); known != address_of.end()) {
@@ -124,11 +124,14 @@ namespace {
 
 std::shared_ptr<PageHelper> new_helper() { return std::make_shared<PageHelper>(std::vector<int>{}); }
 
-std::uint32_t bytes_of_frame(std::uint64_t seq) { return static_cast<std::uint32_t>(seq * 2654435761U % 1201); }
+std::uint32_t bytes_of_frame(std::uint64_t seq) {
+  return static_cast<std::uint32_t>(seq * 2654435761U % 1201);
+}
 
 struct Run {
   Scratch scratch;
-  std::shared_ptr<const Control> control = std::make_shared<const Control>(Control::create(scratch.path() + "/control"));
+  std::shared_ptr<const Control> control =
+      std::make_shared<const Control>(Control::create(scratch.path() + "/control"));
   std::shared_ptr<Counters> counters = std::make_shared<Counters>(
       Counters::create(scratch.path() + "/counters", {"writer", "reader1", "reader2", "reader3", "reader4"}));
   std::uint64_t frames;
@@ -136,7 +139,8 @@ struct Run {
   explicit Run(std::uint64_t n) : frames(n) {}
   [[nodiscard]] std::uint64_t slowest() const {
     std::uint64_t least = frames;
-    for (std::uint32_t i = 1; i < counters->size(); ++i) least = std::min(least, counters->block(i).get_consumed(1));
+    for (std::uint32_t i = 1; i < counters->size(); ++i)
+      least = std::min(least, counters->block(i).get_consumed(1));
     return least;
   }
 };
@@ -197,8 +201,8 @@ void writer_and_readers(std::uint64_t frames) {
     while (seq > run.slowest() + 5'000) ::sched_yield();
   }
   for (auto& r : readers) r.join();
-  std::printf("protocol: %llu frames, 4 readers, %llu rolls, %llu wakes\n", static_cast<unsigned long long>(frames),
-              static_cast<unsigned long long>(writer->page_rolls()),
+  std::printf("protocol: %llu frames, 4 readers, %llu rolls, %llu wakes\n",
+              static_cast<unsigned long long>(frames), static_cast<unsigned long long>(writer->page_rolls()),
               static_cast<unsigned long long>(block.get(Counter::kWakes)));
 }
 
@@ -207,8 +211,8 @@ void writer_and_readers(std::uint64_t frames) {
 void no_wake_up_is_lost(std::uint64_t rounds) {
   const Run run(rounds);
   auto first = open_writer(run.scratch.path(), WriterOptions{new_helper(), run.control, nullptr, nullptr});
-  auto second = open_writer(run.scratch.path(), WriterOptions{new_helper(), run.control, nullptr, nullptr}, kSmallPage,
-                            "other", 2);
+  auto second = open_writer(run.scratch.path(), WriterOptions{new_helper(), run.control, nullptr, nullptr},
+                            kSmallPage, "other", 2);
   std::atomic<std::uint64_t> taken{0};
   std::thread reader([&] {
     const auto helper = new_helper();
@@ -258,7 +262,7 @@ void stepped(int, siginfo_t*, void* context) {
   errno = error;
 }
 void install() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_flags = SA_SIGINFO | SA_RESTART;
   action.sa_sigaction = &begin_on_return;
   CHECK(::sigaction(SIGUSR1, &action, nullptr) == 0);
@@ -282,7 +286,8 @@ std::uint64_t run(std::uint64_t at, Work&& work) {
 // and another one comes by on its own, takes the frame and parks at the next.
 void no_wake_up_is_lost_at_any_instruction() {
   const Run run(0);
-  auto writer = open_writer(run.scratch.path(), WriterOptions{nullptr, run.control, nullptr, nullptr}, 16 * kSmallPage);
+  auto writer =
+      open_writer(run.scratch.path(), WriterOptions{nullptr, run.control, nullptr, nullptr}, 16 * kSmallPage);
   stepping::install();
   std::array<std::atomic<std::uint64_t>, 2> taken{};
   std::atomic<bool> done{false};
@@ -297,8 +302,10 @@ void no_wake_up_is_lost_at_any_instruction() {
         Cursor* c = mux.poll();
         const std::uint64_t next = taken[me].load() + 1;
         if (c == nullptr) {
-          if (next % 2 == me) waiter.idle(mux, monotonic_ns(), kNever);
-          else ::sched_yield();
+          if (next % 2 == me)
+            waiter.idle(mux, monotonic_ns(), kNever);
+          else
+            ::sched_yield();
           continue;
         }
         CHECK_EQ(c->peek()->seq, next);
@@ -369,7 +376,8 @@ void loops() {
       LiveMux mux(std::move(cursors));
       const std::string stream = "consumed" + std::to_string(i);
       ConsumptionRecord record(std::shared_ptr<StreamWriter>(
-          open_writer(run.scratch.path(), WriterOptions{helper, run.control, nullptr, nullptr}, kSmallPage, stream, 10 + i)));
+          open_writer(run.scratch.path(), WriterOptions{helper, run.control, nullptr, nullptr}, kSmallPage,
+                      stream, 10 + i)));
       LoopContext context;
       context.control = run.control;
       context.counters = run.counters;
@@ -390,7 +398,8 @@ void loops() {
     const auto cursor = open_cursor(run.scratch.path(), {}, "consumed" + std::to_string(i));
     std::uint64_t recorded = 0;
     while (const FrameHeader* f = cursor->peek()) {
-      const auto* entries = reinterpret_cast<const ConsumedEntry*>(reinterpret_cast<const std::byte*>(f) + kHeaderBytes);
+      const auto* entries =
+          reinterpret_cast<const ConsumedEntry*>(reinterpret_cast<const std::byte*>(f) + kHeaderBytes);
       for (std::uint32_t k = 0; k < (f->length - kHeaderBytes) / sizeof(ConsumedEntry); ++k) {
         recorded += entries[k].frames;
         CHECK_EQ(entries[k].up_to_seq, recorded);

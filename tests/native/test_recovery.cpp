@@ -15,7 +15,8 @@ void write_frames(const Scratch& s, std::uint64_t frames) {
 }
 
 // Opens the stream anew, appends over a page roll, and reads all of it.
-void continues_after(const Scratch& s, std::uint64_t last_seq, std::uint64_t cut_bytes, std::uint32_t epoch = 2) {
+void continues_after(const Scratch& s, std::uint64_t last_seq, std::uint64_t cut_bytes,
+                     std::uint32_t epoch = 2) {
   auto writer = open_writer(s.path());
   CHECK_EQ(writer->last_seq(), last_seq);
   CHECK_EQ(writer->identity().epoch, epoch);
@@ -65,7 +66,8 @@ void rest_is_garbage() {
   const Scratch s;
   write_frames(s, 10);
   const std::uint64_t at = kPageHeaderBytes + 10 * 1056;
-  change_file(page_path(s, 1), [&](std::string& b) { std::fill(b.begin() + static_cast<std::ptrdiff_t>(at), b.end(), 'x'); });
+  change_file(page_path(s, 1),
+              [&](std::string& b) { std::fill(b.begin() + static_cast<std::ptrdiff_t>(at), b.end(), 'x'); });
   continues_after(s, 10, kSmallPage - at);
 }
 
@@ -82,7 +84,8 @@ void abandoned_frame_behind_the_end() {
 }
 
 void page_is_cut_off() {
-  for (const std::uint64_t left : {128ULL, 133ULL, 128ULL + 5 * 1056, 128ULL + 5 * 1056 + 4, 128ULL + 5 * 1056 + 700}) {
+  for (const std::uint64_t left :
+       {128ULL, 133ULL, 128ULL + 5 * 1056, 128ULL + 5 * 1056 + 4, 128ULL + 5 * 1056 + 700}) {
     const Scratch s;
     write_frames(s, 10);
     CHECK(::truncate(page_path(s, 1).c_str(), static_cast<off_t>(left)) == 0);
@@ -158,7 +161,9 @@ void reader_stays() {
 void complete_page_and_no_next() {
   const Scratch s;
   write_frames(s, 10);
-  { (void)open_writer(s.path()); }  // ends page 1
+  {
+    (void)open_writer(s.path());
+  }  // ends page 1
   std::filesystem::remove(page_path(s, 2));
   continues_after(s, 10, 0);
 }
@@ -166,7 +171,9 @@ void complete_page_and_no_next() {
 void bytes_behind_the_page_end() {
   const Scratch s;
   write_frames(s, 10);
-  { (void)open_writer(s.path()); }
+  {
+    (void)open_writer(s.path());
+  }
   std::filesystem::remove(page_path(s, 2));
   change_file(page_path(s, 1), [](std::string& b) { b[b.size() - 3] = 'x'; });
   // Ended once more, at the same place.
@@ -199,7 +206,8 @@ void foreign_pages_are_refused() {
     const char* golden;
     ErrorKind kind;
   };
-  for (const Case c : {Case{"future_version", ErrorKind::kVersion}, Case{"zero_page", ErrorKind::kNotAJournal}}) {
+  for (const Case c :
+       {Case{"future_version", ErrorKind::kVersion}, Case{"zero_page", ErrorKind::kNotAJournal}}) {
     const Scratch s;
     std::filesystem::create_directories(s.path() + "/md");
     const std::string bytes = read_file(golden_page(c.golden));

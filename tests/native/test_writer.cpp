@@ -98,7 +98,8 @@ void frame_too_large() {
   const Scratch scratch;
   auto writer = open_writer(scratch.path());
   CHECK_EQ(writer->max_payload(), kSmallPage - 128 - 56 - 56);
-  for (const std::uint32_t bytes : {writer->max_payload() + 1, writer->max_payload() + 8, UINT32_MAX / 2, UINT32_MAX}) {
+  for (const std::uint32_t bytes :
+       {writer->max_payload() + 1, writer->max_payload() + 8, UINT32_MAX / 2, UINT32_MAX}) {
     CHECK(writer->reserve(FrameType::kUser, bytes) == nullptr);
     CHECK(writer->error().kind == ErrorKind::kFrameTooLarge);
     CHECK_EQ(writer->commit(), 0U);
