@@ -40,7 +40,9 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
         int, Meta(ge=1, le=60_000, description="time between two syncs, in milliseconds")
     ] = 100
     live_dir: Annotated[str, Meta(min_length=1, description="a directory in shared memory")] = "/dev/shm"
-    start_timeout_s: Annotated[float, Meta(gt=0, description="how long a start may take, in seconds")] = 20.0
+    start_timeout_s: Annotated[
+        float, Meta(gt=0, le=86_400, description="how long a start may take, in seconds")
+    ] = 20.0
     latency: Literal["median", "tail"] = "median"
 
 

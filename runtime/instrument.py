@@ -20,6 +20,7 @@ from .units import (
 )
 
 FEE_EXPONENT = 9
+FEE_ONE = 10**FEE_EXPONENT
 
 
 class Instrument(msgspec.Struct, frozen=True, kw_only=True):

@@ -198,7 +198,8 @@ def _spawn_master(run: RunDir, for_s: float | None) -> tuple[subprocess.Popen[by
     try:
         with open(run.logs_dir / "master.log", "ab") as output:
             master = subprocess.Popen(
-                [sys.executable, "-m", "tapewire.processes", *arguments],
+                # -P: a queue.py or journal.py in the working directory shadows nothing.
+                [sys.executable, "-P", "-m", "tapewire.processes", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

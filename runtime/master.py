@@ -122,7 +122,7 @@ class Master:
             name=name,
             role=process.role,
             slot=process.slot,
-            argv=(sys.executable, "-m", "tapewire.processes", name, str(self._run.path)),
+            argv=(sys.executable, "-P", "-m", "tapewire.processes", name, str(self._run.path)),
             log=self._run.logs_dir / f"{name}.log",
             on_exit=process.on_exit,
             # The order of a set of names must not differ between two runs over the same input.

@@ -17,18 +17,21 @@ def apply_overrides(raw: dict[str, Any], overrides: Sequence[str], *, where: str
     """Apply `key.path=value` texts to the document `raw`, in order; returns the key paths that were set.
 
     A value is read as TOML, and as plain text where it is none: `speed=max` needs no quotes. An
-    instrument is named by its number from 1 or by its symbol. Raises `ConfigError` for a text without a
-    key or "=", and for a process or instrument that the document does not have.
+    instrument is named by its number from 1 or by its symbol. Another strategy does not get the parameters
+    that the document has for its own. Raises `ConfigError` for a text without a key or "=", and for a
+    process or instrument that the document does not have.
     """
-    keys = []
+    changes = []
     for override in overrides:
         path, separator, text = override.partition("=")
-        path = path.strip()
-        parts = path.split(".")
+        parts = path.strip().split(".")
         if not separator or not all(parts):
             raise ConfigError(f"{override!r} is not key.path=value", where="--set", hint=_HINT)
-        keys.append(_set(raw, parts, parse_value(text), where))
-    return keys
+        changes.append((parts, parse_value(text)))
+    for parts, value in changes:
+        if len(parts) == 3 and parts[0] == "processes" and parts[2] == "strategy":
+            _forget_params(raw, parts[1], value)
+    return [_set(raw, parts, value, where) for parts, value in changes]
 
 
 def parse_value(text: str) -> Any:
@@ -46,6 +49,22 @@ def overridden(key: str, keys: Sequence[str]) -> bool:
     return bool(key) and any(
         key == other or key.startswith(f"{other}.") or other.startswith(f"{key}.") for other in keys
     )
+
+
+def blamed(error: ConfigError, overrides: Sequence[str], *, where: str) -> ConfigError:
+    """`error`, or the same about --set where it is the fault of one of `overrides` and not of the document
+    `where`."""
+    keys = [override.partition("=")[0].strip() for override in overrides]
+    if error.where != where or not overridden(error.key, keys):
+        return error
+    return ConfigError(error.problem, where="--set", key=error.key, hint=error.hint)
+
+
+def _forget_params(raw: dict[str, Any], process: str, strategy: object) -> None:
+    processes = raw.get("processes")
+    table = processes.get(process) if isinstance(processes, dict) else None
+    if isinstance(table, dict) and table.get("strategy") != strategy:
+        table.pop("params", None)
 
 
 def _set(raw: dict[str, Any], parts: list[str], value: Any, where: str) -> str:

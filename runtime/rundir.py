@@ -115,6 +115,7 @@ def create_run(base: Path, name: str | None, topology: Topology, *, now: datetim
     live_base = topology.run.live_dir
     if name is not None:
         check_name(name)
+    _check_text(base)
     check_space(base, topology)
     try:
         base.mkdir(parents=True, exist_ok=True)
@@ -237,6 +238,18 @@ def check_space(base: Path, topology: Topology) -> None:
             raise JournalFull(path, needed, free)
 
 
+def _check_text(base: Path) -> None:
+    # The manifest names it, and JSON holds no bytes that are no text.
+    try:
+        str(base).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"cannot create a run in {os.fsencode(base)!r}: that path is not UTF-8 text",
+            where="--runs-dir",
+            hint="name another, and see that the locale is a UTF-8 one",
+        ) from None
+
+
 def _create(base: Path, name: str, live_base: str) -> RunDir:
     live = live_dir_of(live_base, name)
     if live.exists() and not (base / name).exists():
@@ -251,6 +264,8 @@ def _create(base: Path, name: str, live_base: str) -> RunDir:
 def _run_exists(name: str, path: Path) -> RunExists:
     try:
         ended = Manifest.load(path).ended
+    except RunNotFound:
+        return RunExists(name, path, "it may be starting just now; choose another name with --name")
     except TapewireError:
         ended = True
     if ended:

@@ -24,6 +24,7 @@ from .watch import ProcessWatch
 __all__ = ["StopResult", "recover", "stop_run"]
 
 ANSWER_TIMEOUT_S = 5.0
+MASTER_APPEARS_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,26 @@ def recover(run: RunDir, manifest: Manifest) -> None:
 async def _stop(
     run: RunDir, manifest: Manifest, say: Callable[[str], None], timing: StopTiming | None
 ) -> StopResult:
+    manifest = await _with_master(run, manifest)
     master = _attach(manifest, manifest.master.pid, manifest.master.start_time)
     if master is not None:
         return await _stop_through_master(run, manifest, master, say)
     say(f"run {manifest.name} has no master; stopping its processes from the manifest")
     with _lock(run, manifest):
         return await _stop_without_master(run, run.manifest(), say, timing)
+
+
+async def _with_master(run: RunDir, manifest: Manifest) -> Manifest:
+    """The manifest once master has noted itself there, or nearly for sure never will: where its launcher was
+    killed a moment ago, it is just coming up."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + MASTER_APPEARS_S
+    while manifest.state == "starting" and not manifest.master.pid and manifest.same_boot:
+        if loop.time() > deadline:
+            break
+        await asyncio.sleep(0.05)
+        manifest = run.manifest()
+    return manifest
 
 
 def _lock(run: RunDir, manifest: Manifest) -> ControlLock:

@@ -47,8 +47,7 @@ class StrategyFailed(TapewireError):
         self.seq = seq
         self.frame_type = frame_type
         frame = f" at {frame_type} frame {seq} of stream {stream or stream_id}" if frame_type else ""
-        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        super().__init__(f"{_place(error)}: {text} in {method}{frame}")
+        super().__init__(f"{_place(error)}{_text(error)} in {method}{frame}")
 
 
 class StrategyHost:
@@ -79,18 +78,20 @@ class StrategyHost:
         self.on_trade: Handler | None = self._plain_handler("on_trade", "trade")
         self.on_ticker: Handler | None = self._plain_handler("on_ticker", "book_ticker")
 
+    # BaseException: a strategy may call sys.exit, and its frame is wanted all the same.
+
     def on_start(self) -> None:
         """The run begins."""
         try:
             self.strategy.on_start()
-        except Exception as error:
+        except BaseException as error:
             raise StrategyFailed("on_start", error) from error
 
     def on_stop(self) -> None:
         """The run ends in good order."""
         try:
             self.strategy.on_stop()
-        except Exception as error:
+        except BaseException as error:
             raise StrategyFailed("on_stop", error) from error
 
     # Closures rather than methods: what they need is in cells, not looked up per event.
@@ -105,7 +106,7 @@ class StrategyHost:
             desk.depth = depth
             try:
                 call(depth)
-            except Exception as error:
+            except BaseException as error:
                 raise failed("on_depth", "depth", depth, error) from error
             remember(depth)
 
@@ -120,7 +121,7 @@ class StrategyHost:
         def handle(event: Trade | BookTicker | Timer) -> None:
             try:
                 call(event)
-            except Exception as error:
+            except BaseException as error:
                 raise failed(method, frame_type, event, error) from error
 
         return handle
@@ -137,7 +138,7 @@ class StrategyHost:
                 return  # impossible, and counted as such
             try:
                 call(order, report)
-            except Exception as error:
+            except BaseException as error:
                 raise failed("on_order", "order_report", report, error) from error
 
         return on_report
@@ -154,7 +155,7 @@ class StrategyHost:
                 return
             try:
                 call(order, fill)
-            except Exception as error:
+            except BaseException as error:
                 raise failed("on_fill", "fill", fill, error) from error
 
         return on_fill
@@ -162,7 +163,7 @@ class StrategyHost:
     def _overrides(self, method: str) -> bool:
         return getattr(type(self.strategy), method) is not getattr(Strategy, method)
 
-    def _failed(self, method: str, frame_type: str, event: Any, error: Exception) -> StrategyFailed:
+    def _failed(self, method: str, frame_type: str, event: Any, error: BaseException) -> StrategyFailed:
         return StrategyFailed(
             method,
             error,
@@ -174,7 +175,15 @@ class StrategyHost:
 
 
 def _place(error: BaseException) -> str:
-    """File and line in the user's code: the outermost frame below our call."""
-    entries = traceback.extract_tb(error.__traceback__)
-    entry = entries[1] if len(entries) > 1 else entries[0]
-    return f"{entry.filename}: line {entry.lineno}"
+    """File and line in the user's code, the outermost frame below our call; empty where there is none, as
+    for a method that takes other arguments."""
+    entries = traceback.extract_tb(error.__traceback__)[1:2]
+    return "".join(f"{entry.filename}: line {entry.lineno}: " for entry in entries)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:
+        text = "(an exception whose text cannot be made)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

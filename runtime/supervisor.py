@@ -252,7 +252,8 @@ class Supervisor:
     def _on_exit(self, child: Child) -> None:
         self._flags.clear_waits(child.slot)
         clean = child.watch.exit_code == 0
-        if child.role == "strategy" and not clean:
+        if not clean:
+            # Venues cancel the orders of a dead strategy; a feed in lockstep waits for nobody dead.
             self._flags.mark_failed(child.slot, True)
         log.info("process ended", process=child.name, how=describe_exit(child.watch.exit_code))
         self._changed.set()

@@ -26,7 +26,7 @@ from .config import (
     Topology,
 )
 from .errors import ConfigError, OrderError
-from .instrument import Instrument
+from .instrument import FEE_ONE, Instrument
 from .policies import choice_hint, parse_sched, parse_wait
 from .units import to_units
 from .validate import check_keys, convert_table, plain, require_table
@@ -34,6 +34,8 @@ from .validate import check_keys, convert_table, plain, require_table
 _PROCESS_NAME = re.compile(rf"[a-z][a-z0-9_]{{0,{PROCESS_NAME_MAX - 1}}}")
 _SYMBOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,31}")
 _SPEED = re.compile(r"max|\d+(\.\d+)?x")
+# Beyond these an interval is no 64-bit number of ns any more, or none that anybody can tell from "max".
+SPEED_MIN, SPEED_MAX = 1e-3, 1e6
 
 
 def read_tables(raw: dict[str, Any], *, name: str, where: str) -> Topology:
@@ -80,6 +82,10 @@ def _instruments(value: Any, where: str) -> tuple[Instrument, ...]:
         for key in ("tick", "lot"):
             if getattr(instrument, key) <= 0:
                 raise ConfigError("must be greater than 0", where=where, key=f"{path}.{key}")
+        for key in ("maker_fee", "taker_fee"):
+            if abs(getattr(instrument, key)) > FEE_ONE:
+                problem = f"a fee is a fraction of the notional from -1 to 1, got {getattr(config, key)}"
+                raise ConfigError(problem, where=where, key=f"{path}.{key}", hint='0.1 % is "0.001"')
         result.append(instrument)
     return tuple(result)
 
@@ -142,7 +148,9 @@ def _check_common(process: ProcessConfig, where: str, path: str) -> None:
             key=f"{path}.cpu",
         )
     cpus = process.cpu if isinstance(process.cpu, list) else [process.cpu]
-    if not cpus or any(isinstance(cpu, int) and cpu < 0 for cpu in cpus):
+    if not cpus:
+        raise ConfigError("an empty list names no CPU", where=where, key=f"{path}.cpu", hint='use "any"')
+    if any(isinstance(cpu, int) and cpu < 0 for cpu in cpus):
         raise ConfigError("a CPU number is 0 or more", where=where, key=f"{path}.cpu", hint='or "any"')
     wait = parse_wait(process.wait, where=where, key=f"{path}.wait")
     parse_sched(process.sched, where=where, key=f"{path}.sched")
@@ -190,9 +198,13 @@ def _complete(process: ProcessConfig, instruments: tuple[Instrument, ...], where
 def _complete_feed(
     feed: MarketDataConfig, instruments: tuple[Instrument, ...], where: str, path: str
 ) -> MarketDataConfig:
-    if not _SPEED.fullmatch(feed.speed) or feed.speed_factor == 0:
+    factor = feed.speed_factor if _SPEED.fullmatch(feed.speed) else 0.0
+    if factor is not None and not SPEED_MIN <= factor <= SPEED_MAX:
         raise ConfigError(
-            f"not a speed: {feed.speed!r}", where=where, key=f"{path}.speed", hint='"1x", "10x" or "max"'
+            f"not a speed: {feed.speed!r}",
+            where=where,
+            key=f"{path}.speed",
+            hint=f'"1x", "10x" or "max"; from {SPEED_MIN:g}x to {SPEED_MAX:.0f}x',
         )
     if isinstance(feed, SyntheticFeedConfig):
         for instrument in instruments:

@@ -52,9 +52,8 @@ def check_keys(
     names = tuple(known)
     for key in table:
         if key not in names:
-            raise ConfigError(
-                f"unknown {what}", where=where, key=_join(path, key), hint=choice_hint(key, names)
-            )
+            hint = choice_hint(key, names) if names else "it has none"
+            raise ConfigError(f"unknown {what}", where=where, key=_join(path, key), hint=hint)
 
 
 def require_table(value: Any, *, where: str, path: str) -> dict[str, Any]:

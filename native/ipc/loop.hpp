@@ -90,7 +90,8 @@ LoopResult run_loop(const LoopContext& context, LiveMux& mux, ConsumptionRecord&
     const bool busy = cursor != nullptr;
     since_heartbeat = 0;
     if (busy) context.sample_backlog(mux);
-    if (const Cursor* bad = mux.failed(); bad != nullptr && !busy)
+    // Also while others go on: a process that runs on without one of its inputs decides on half the truth.
+    if (const Cursor* bad = mux.failed(); bad != nullptr)
       return failed(LoopEnd::kReaderFailed, &bad->error());
     if (record.pending() && !record.flush()) return failed(LoopEnd::kWriterFailed, &record.writer()->error());
     const std::int64_t now = monotonic_ns();

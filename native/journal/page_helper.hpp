@@ -2,8 +2,8 @@
 //
 // A client raises `wanted`; the thread sees it at its next look and calls work() until that returns
 // true. Waking it at once would cost the hot thread an inter-processor interrupt, tens of microseconds
-// in a virtual machine, so only hurry() does that, rarely. The thread does
-// not inherit the hot pin: the caller names the CPUs it may use.
+// in a virtual machine, so only hurry() does that, rarely. The thread does not inherit the hot pin: the
+// caller names the CPUs it may use.
 #pragma once
 
 #include <linux/futex.h>

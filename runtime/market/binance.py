@@ -296,7 +296,11 @@ class BinanceRecording:
             raise InputError(
                 f"no line is about {', '.join(self._books) or 'any instrument'}",
                 path=self._file.path,
-                hint=f"its symbols are {', '.join(map(_shown, list(self._others)[:10])) or 'none'}",
+                hint=(
+                    f"its symbols are {', '.join(map(_shown, list(self._others)[:10]))}"
+                    if self._others
+                    else "it has no line that can be played"
+                ),
             )
 
 

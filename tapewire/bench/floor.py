@@ -95,7 +95,7 @@ def _spawn(role: str, path: Path, plan: FloorPlan) -> subprocess.Popen[str]:
     numbers = (plan.events, plan.every, plan.interval_ns, int(plan.poisson), plan.seed, plan.linger_ns)
     pins = ",".join(map(str, plan.cpus.get(role, ()))) or "any"
     return subprocess.Popen(
-        [sys.executable, "-m", "tapewire.bench.floor", role, str(path), *map(str, numbers), pins],
+        [sys.executable, "-P", "-m", "tapewire.bench.floor", role, str(path), *map(str, numbers), pins],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

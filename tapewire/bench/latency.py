@@ -51,7 +51,8 @@ _FLOOR_ROLES = {"md": "market_data", "strategy": "strategy", "td": "trade_gatewa
 
 @dataclass(frozen=True)
 class LatencyOptions:
-    """What to measure. `profile` names the latency topology. `wait` replaces the wait policy of strategy and venue, None keeps the topology's.
+    """What to measure. `profile` names the latency topology; `wait` replaces the wait policy of strategy and
+    venue in it, None keeps what it says.
 
     `lingering_floor` adds a second floor whose publisher lingers as ours does: what our code adds to the
     same schedule.

@@ -17,6 +17,7 @@ from ..journal.analysis import RunAnalysis
 from ..journal.cycles import STAGES
 from ..journal.distribution import SUMMARY_KEYS, Distribution, Spread, across_runs, medians
 from ..journal.errors import TapewireError
+from ..whole_table import print_whole
 from .stats import PairedRatio
 
 __all__ = [
@@ -109,7 +110,7 @@ def print_across_runs(console: Console, runs: Sequence[Distribution | None], tit
         if with_interval:
             cells.append(_interval(spread.interval if spread is not None else None))
         table.add_row(LABELS[key], *cells)
-    console.print(table)
+    print_whole(console, table)
 
 
 def print_stages(console: Console, runs: Sequence[Mapping[str, Distribution | None]]) -> None:
@@ -127,7 +128,7 @@ def print_stages(console: Console, runs: Sequence[Mapping[str, Distribution | No
     for stage in STAGES:
         row = medians([run.get(stage) for run in runs])
         table.add_row(STAGE_LABELS[stage], *(number(row[key]) for key in SUMMARY_KEYS))
-    console.print(table)
+    print_whole(console, table)
 
 
 def print_ratios(
@@ -165,7 +166,7 @@ def print_ratios(
             _interval(ratio.interval),
             _interval((spread[0], spread[2])) if spread is not None else "–",
         )
-    console.print(table)
+    print_whole(console, table)
 
 
 def print_pooled(console: Console, aggregate: Aggregate) -> None:
@@ -186,7 +187,7 @@ def print_pooled(console: Console, aggregate: Aggregate) -> None:
         if pooled is not None:
             cells = (number(getattr(pooled, key)) for key in ("min_us", *SUMMARY_KEYS))
             table.add_row(STAGE_LABELS[stage], f"{pooled.n:,}", *cells)
-    console.print(table)
+    print_whole(console, table)
 
 
 def print_accounts(console: Console, accounts: Sequence[Accounts]) -> None:
@@ -273,7 +274,7 @@ def print_costs(console: Console, result: BenchResult, ratios: Mapping[str, Pair
             _interval(ratio.interval),
             _interval((spread[0], spread[2])) if spread is not None else "–",
         )
-    console.print(table)
+    print_whole(console, table)
 
 
 def print_rolls(console: Console, results: Mapping[str, Any]) -> None:
@@ -296,4 +297,4 @@ def print_rolls(console: Console, results: Mapping[str, Any]) -> None:
             f"{rolls['frames_per_s']:,}",
             f"{rolls['page_not_ready']:,}",
         )
-    console.print(table)
+    print_whole(console, table)

@@ -1,13 +1,16 @@
 """The command line. A command's module is imported when that command runs, and not before.
 
 So `tapewire --help` and a mistyped option answer at once. A `TapewireError` is one line on stderr and
-its exit status; anything else that escapes is a bug of ours and keeps its traceback.
+its exit status, and so is what the system refuses; anything else that escapes is a bug of ours and keeps
+its traceback.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -108,9 +111,12 @@ def run_cli(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         return _fail(error.format_message(), error.exit_code)
     except BrokenPipeError:
-        # Nobody reads any more. Python would try to flush once again on its way out, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return EXIT_BROKEN_PIPE
+    except OSError as error:  # the system's no: a full disk under the output, a file of another user
+        _drop_output()
+        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+        return _fail(f"{where}{error.strerror or error}", 1)
     except Exception as error:
         from ..journal.errors import TapewireError
 
@@ -122,7 +128,33 @@ def run_cli(arguments: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The entry point of `tapewire`: run the command line of this process and leave."""
+    _mend_streams()
+    try:
+        os.getcwd()
+    except OSError as error:
+        sys.exit(_fail(f"the working directory: {error.strerror} — cd to one that is there", EXIT_USAGE))
     sys.exit(run_cli(sys.argv[1:] if arguments is None else arguments))
+
+
+def _mend_streams() -> None:
+    """Closed standard streams lead nowhere, so that no page or pipe of ours gets their numbers; what the
+    terminal's encoding lacks is printed as "?" and ends nothing."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _drop_output() -> None:
+    """Python would flush what is left once again on its way out, and complain."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, status: int) -> int:

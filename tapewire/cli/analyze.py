@@ -99,7 +99,8 @@ def aggregate(runs: tuple[str, ...], warmup: int, json_path: Path | None, runs_d
 
     base = runs_base(runs_dir)
     directories = [find_run(run, base).path for run in runs]
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("analysing", total=len(directories))
         whole = aggregate_runs(directories, warmup=warmup, progress=lambda: progress.advance(task))
     console = report.make_console()

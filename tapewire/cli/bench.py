@@ -174,7 +174,8 @@ def latency(
         measured = measure_latency(options, out or runs_base(runs_dir), progress=step)
     console = report.make_console()
     console.print(
-        f"{strategy} strategy, profile {profile}, {runs} runs of {events:,} depth events, one per {interval_us} µs ({arrivals})",
+        f"{strategy} strategy, profile {profile}, {runs} runs of {events:,} depth events, "
+        f"one per {interval_us} µs ({arrivals})",
         highlight=False,
     )
     summaries = [run.stages["depth_to_report"] for run in measured.runs]

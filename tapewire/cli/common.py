@@ -52,12 +52,14 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
+    from ..whole_table import print_whole
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in headers:
         table.add_column(header, justify="right" if header in right else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
-    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+    print_whole(Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH), table)
 
 
 def utc_text(realtime_ns: int) -> str:

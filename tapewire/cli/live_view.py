@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["backlog_frames", "counters_table", "latency_text", "live_table"]
 
+WIDE = 100
 _COLUMNS = ("events", "sent", "orders", "reports", "fills", "rejected")
 
 
@@ -38,16 +39,23 @@ def latency_text(ns: int) -> str:
     return f"{ns / 1e3:.1f} µs" if ns < 1_000_000 else f"{ns / 1e6:.2f} ms"
 
 
-def live_table(title: str, counters: CountersView, streams: Sequence[StreamInfo]) -> Table:
-    """One row per process: what it has done, what waits for it, how fast it was last."""
-    table = _table(title, ("process", "state", *_COLUMNS, "backlog", "last latency"))
+def live_table(
+    title: str, counters: CountersView, streams: Sequence[StreamInfo], *, width: int = WIDE
+) -> Table:
+    """One row per process: what it has done, what waits for it, how fast it was last. On a terminal narrower
+    than `WIDE` columns it has narrower gaps and no rejections."""
+    narrow = width < WIDE
+    shown = _COLUMNS[:-1] if narrow else _COLUMNS
+    table = _table(title, ("process", "state", *shown, "backlog", "latency" if narrow else "last latency"))
+    if narrow:
+        table.padding = (0, 1, 0, 0)
     for slot, name in enumerate(counters.names):
         block = counters.block(slot)
         state = "stalled" if is_stalled(block) else _state_text(block.get("state"))
         table.add_row(
             name,
             state,
-            *_counts(block.snapshot()),
+            *_counts(block.snapshot())[: len(shown)],
             f"{backlog_frames(counters, slot, streams):,}",
             latency_text(block.get("latency_last_ns")),
         )

@@ -76,7 +76,7 @@ def run(
     loaded = load_topology(topology, overrides, input_path=input_path)
     for line in warnings(loaded, resolve(loaded, allowed_cpus())):
         click.echo(f"warning: {line}", err=True)
-    check_inputs(loaded, lambda line: click.echo(line, err=True))
+    check_inputs(loaded, lambda line: click.echo(line, err=True), overrides=overrides)
     with _stop_requests() as requests:
         directory = create_run(runs_base(runs_dir), name, loaded)
         try:
@@ -137,7 +137,8 @@ def _watch(running: RunningRun, requests: _Requests, *, live: bool) -> RunResult
     title = f"{running.name}, up in {running.start_s:.2f} s"
 
     def table() -> Any:
-        return live_table(f"{title}{', stopping' if requests.count else ''}", running.counters, streams)
+        now = f"{title}{', stopping' if requests.count else ''}"
+        return live_table(now, running.counters, streams, width=console.width)
 
     with Live(table(), console=console, auto_refresh=False, transient=True) as view:
         while result is None:

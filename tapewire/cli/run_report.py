@@ -13,6 +13,7 @@ from ..runtime.finish import RunSummary
 from ..runtime.launch import RunningRun, RunResult
 from ..runtime.rundir import RunDir
 from ..runtime.watch import tail_lines
+from ..whole_table import print_whole
 from .analyze import print_run_tables
 from .ledger import print_ledger_summary
 from .live_view import counters_table
@@ -67,7 +68,7 @@ def print_report(running: RunningRun, result: RunResult) -> None:
     summary = read_summary(run)
     if summary is None:
         return
-    console.print(counters_table(summary.processes))
+    print_whole(console, counters_table(summary.processes))
     _print_input(running)
     orders = sum(counters["orders"] for counters in summary.processes.values())
     if orders == 0:

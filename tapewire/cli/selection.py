@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from ..journal import Frame, Journal, MergedReader
+from ..journal.errors import JournalUsage
 from ..journal.format import TYPE_IDS, FrameType, type_id
 from ..runtime.environment import ClockAnchor
 from ..runtime.errors import ConfigError
@@ -102,7 +103,7 @@ def make_selection(
 def _type(name: str) -> int:
     try:
         return type_id(name)
-    except KeyError:
+    except JournalUsage:
         known = [known for known, number in TYPE_IDS.items() if number < FrameType.USER]
         raise ConfigError(
             f"unknown frame type {name!r}",
