@@ -54,7 +54,7 @@ class RunFlags(Protocol):
         """Ask the process in `slot` to stop (`StopHow`)."""
 
     def mark_failed(self, slot: int, failed: bool, /) -> None:
-        """Tell the venues that this strategy is dead: they cancel its open orders."""
+        """Tell the others that it died: venues cancel a strategy's orders, lockstep waits for it no more."""
 
     def clear_waits(self, slot: int, /) -> None:
         """Forget the waits of a process that died while it waited."""
