@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 import inspect
@@ -80,7 +81,23 @@ def load_strategy_class(spec: str, *, where: str = "", key: str = "") -> type[St
             key=key,
             hint=f"write `class {name}(Strategy):`, with `from tapewire import Strategy`",
         )
+    _check_event_names(found, place, where, key)
     return found
+
+
+def _check_event_names(kind: type[Strategy], place: str, where: str, key: str) -> None:
+    """A misspelt event method would never be called, and nobody would be told."""
+    events = [name for name in vars(Strategy) if name.startswith("on_")]
+    for name in dir(kind):
+        if name.startswith("on_") and name not in events:
+            near = difflib.get_close_matches(name, events, n=1, cutoff=0.8)
+            if near:
+                raise ConfigError(
+                    f"{kind.__name__} in {place} has a method {name}, which is no event",
+                    where=where,
+                    key=key,
+                    hint=f"did you mean {near[0]}? A method of your own needs another name",
+                )
 
 
 def params_type(kind: type[Strategy], *, where: str = "", key: str = "") -> type[msgspec.Struct]:

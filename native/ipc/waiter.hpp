@@ -14,6 +14,7 @@
 
 #include "ipc/counters.hpp"
 #include "ipc/mux.hpp"
+#include "ipc/yield_guard.hpp"
 #include "journal/clock.hpp"
 
 namespace tapewire {
@@ -28,9 +29,6 @@ struct WaitPolicy {
 
 class Waiter {
  public:
-  // A yield that takes longer means a CPU-bound neighbour: parking is cheaper than fighting it.
-  static constexpr std::int64_t kSlowYieldNs = 500'000;
-  static constexpr std::uint32_t kMaxBackoff = 64;
   static constexpr std::int64_t kMaxParkNs = 100'000'000;  // heartbeats and stop requests are looked at
 
   Waiter(WaitPolicy policy, std::shared_ptr<const Control> control, CounterBlock* block, std::uint32_t slot)
@@ -66,20 +64,14 @@ class Waiter {
 
  private:
   void adaptive_yield(const LiveMux& mux, std::int64_t now, std::int64_t due) noexcept {
-    if (parks_left_ > 0) {
-      --parks_left_;
+    if (park_once_ || !guard_.allowed(now)) {
+      park_once_ = false;
       park(mux, now, due);
       return;
     }
-    ::sched_yield();
-    if (monotonic_ns() - now > kSlowYieldNs) {
-      backoff_ = std::min(kMaxBackoff, backoff_ == 0 ? 1 : backoff_ * 2);
-      parks_left_ = backoff_;
-      if (block_ != nullptr) block_->add(Counter::kSlowYields);
-    } else if (backoff_ > 0 && ++quick_yields_ >= 256) {
-      backoff_ /= 2;
-      quick_yields_ = 0;
-    }
+    if (guard_.yield(now)) return;
+    park_once_ = true;
+    if (block_ != nullptr) block_->add(Counter::kSlowYields);
   }
 
   void park(const LiveMux& mux, std::int64_t now, std::int64_t due) noexcept {
@@ -118,9 +110,8 @@ class Waiter {
   CounterBlock* block_;
   std::uint32_t slot_;
   std::int64_t idle_since_ = 0;
-  std::uint32_t backoff_ = 0;
-  std::uint32_t parks_left_ = 0;
-  std::uint32_t quick_yields_ = 0;
+  YieldGuard guard_;
+  bool park_once_ = false;
 };
 
 }  // namespace tapewire

@@ -84,6 +84,10 @@ class Mapping {
     return *reinterpret_cast<const PageHeader*>(base_);
   }
 
+  // A forked child must not write a stream as well: without the mapping it ends at its first touch, where it
+  // would have ruined the record for everybody. (Starting another program is not affected.)
+  void keep_from_children() const noexcept { ::madvise(base_, bytes_, MADV_DONTFORK); }
+
   // Pre-faults in slices, so that no other thread waits long for the address space lock.
   void populate(bool write) const noexcept {
     for (std::size_t at = 0; at < bytes_; at += kPopulateSlice) {
@@ -221,6 +225,7 @@ inline std::shared_ptr<Mapping> prepare_page(const std::string& dir, const Strea
   void* p = ::mmap(nullptr, id.page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (p == MAP_FAILED) fail("cannot map", errno);
   auto mapping = std::make_shared<Mapping>(static_cast<std::byte*>(p), id.page_bytes);
+  mapping->keep_from_children();
   mapping->populate(true);
   PageHeader h{};
   h.magic = kMagic;

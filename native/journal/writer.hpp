@@ -288,7 +288,9 @@ class StreamWriter final : private PageHelper::Client {
     void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
     if (p == MAP_FAILED)
       throw JournalError(ErrorKind::kSystem, path + ": cannot map: " + std::strerror(errno), path);
-    return std::make_shared<Mapping>(static_cast<std::byte*>(p), bytes);
+    auto mapping = std::make_shared<Mapping>(static_cast<std::byte*>(p), bytes);
+    mapping->keep_from_children();
+    return mapping;
   }
 
   void begin_first_page(std::uint64_t number) {

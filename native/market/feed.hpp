@@ -138,26 +138,33 @@ class SyntheticFeed {
     if (!config_.poisson) return config_.interval_ns;
     return static_cast<std::int64_t>(-std::log(random_.unit()) * static_cast<double>(config_.interval_ns));
   }
-  // Sleeps, then yields through the last window. False: a stop was asked for.
-  [[nodiscard]] bool wait_until(const LoopContext& context, std::int64_t due,
-                                CounterBlock& block) const noexcept {
+  // Sleeps, then yields through the last window; beside a CPU-bound neighbour it sleeps to the end, since a
+  // sleeper that is due takes the CPU back and a yielding one does not. False: a stop was asked for.
+  [[nodiscard]] bool wait_until(const LoopContext& context, std::int64_t due, CounterBlock& block) noexcept {
     for (;;) {
       if (context.stop() != StopRequest::kNone) return false;
       const std::int64_t now = monotonic_ns();
       block.set(Counter::kHeartbeatNs, static_cast<std::uint64_t>(now));
-      const std::int64_t wake = due - config_.spin_window_ns;
+      const std::int64_t wake = guard_.allowed(now) ? due - config_.spin_window_ns : due;
       if (now >= wake) break;
       sleep_until_ns(std::min(wake, now + Waiter::kMaxParkNs));
     }
-    while (monotonic_ns() < due) ::sched_yield();
+    for (std::int64_t now = monotonic_ns(); now < due; now = monotonic_ns()) {
+      if (!guard_.allowed(now))
+        sleep_until_ns(due);
+      else if (!guard_.yield(now))
+        block.add(Counter::kSlowYields);
+    }
     return true;
   }
   // Yields for a moment after publishing, before it sleeps: a gateway on the same CPU gets it at
   // once and again and again, without paying for our way into sleep.
-  static void linger(std::int64_t until) noexcept {
-    while (monotonic_ns() < until) ::sched_yield();
+  void linger(std::int64_t until) noexcept {
+    for (std::int64_t now = monotonic_ns(); now < until && guard_.allowed(now); now = monotonic_ns())
+      if (!guard_.yield(now)) return;
   }
 
+  YieldGuard guard_;
   FeedConfig config_;
   SplitMix64 random_;
   std::vector<Walk> books_;

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from tapewire.journal import Journal
 from tapewire.runtime.rundir import RunDir
 from tapewire.runtime.stop import stop_run
 
@@ -222,3 +223,24 @@ def test_stop_waits_for_the_master_of_a_run_whose_launcher_was_killed(home: Path
         return  # killed before it could start a master: there is nothing to wait for
     assert result.state in ("cancelled", "stopped"), result
     assert not Path(f"/dev/shm/tapewire-{name}").exists()
+
+
+# ---- a strategy's own mistakes ---------------------------------------------------------------------------
+
+
+def test_a_misspelt_event_method_is_refused(home: Path) -> None:
+    (home / "mine.py").write_text(STRATEGY.format("pass").replace("on_depth", "on_dept"))
+    line = refused(home, "run", "demo", *MINE)
+    assert "on_dept, which is no event" in line
+    assert "did you mean on_depth?" in line
+
+
+def test_a_forked_strategy_does_not_write_twice(home: Path) -> None:
+    (home / "mine.py").write_text(
+        "import os\n" + STRATEGY.format("if depth.seq == 3: os.fork()\n        self.buy(1, '90.00', '0.001')")
+    )
+    name = run_name()
+    result = tapewire(home, "run", "demo", "--for", "1s", "--name", name, *MINE)
+    assert result.returncode == 0, result.stderr
+    headers = Journal.open(home / "runs" / name).headers(["strategy"])  # every CRC and seq is checked
+    assert len(headers) > 10
