@@ -181,7 +181,8 @@ class SimulatedVenue final : public Venue {
       if (opposite.price == 0) return Reason::kNoMarket;
       if (!notional(*i, opposite.price, o.quantity)) return Reason::kOverflow;
     }
-    return pool_.full() ? Reason::kCapacity : Reason::kNone;
+    // What never rests needs no place.
+    return pool_.full() && !market && tif == TimeInForce::kGtc ? Reason::kCapacity : Reason::kNone;
   }
   [[nodiscard]] Reason unknown_or_done(const OrderInput& o) const noexcept {
     return o.order_id != 0 && o.order_id <= highest_id_[(o.order_id >> 48) % kMaxStreams]
