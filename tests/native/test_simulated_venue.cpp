@@ -277,7 +277,8 @@ class Model {
     const auto& touch = books_[o.instrument_id].touch[3 - o.side];
     if (market && !touch) return refuse(o, Reason::kNoMarket);
     if (market && !fits(*i, touch->price, o.quantity)) return refuse(o, Reason::kOverflow);
-    if (open_.size() == capacity_) return refuse(o, Reason::kCapacity);
+    const bool may_rest = !market && o.time_in_force == 1;
+    if (may_rest && open_.size() == capacity_) return refuse(o, Reason::kCapacity);
     Order order{o.order_id, o.instrument_id, o.side, o.price, o.quantity, 0, ++clock_};
     const std::int64_t takes = available(order, market);
     if (o.time_in_force == 4 && takes < o.quantity)
@@ -552,6 +553,9 @@ void ids_are_known_for_ever() {
   (void)b.order(limit(id_of(kStrategyA, 11), Side::kBuy, -3, 1), kStrategyA);
   CHECK_EQ(b.order(limit(id_of(kStrategyA, 12), Side::kBuy, -3, 1), kStrategyA)[0].reason,
            static_cast<int>(Reason::kCapacity));
+  OrderInput never_rests = limit(id_of(kStrategyA, 13), Side::kBuy, 1, 1);
+  never_rests.time_in_force = static_cast<std::uint8_t>(TimeInForce::kIoc);
+  CHECK_EQ(b.order(never_rests, kStrategyA)[0].status, static_cast<int>(ReportStatus::kAccepted));
 }
 
 void replacing_to_what_is_filled_completes() {
