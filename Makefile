@@ -64,13 +64,13 @@ $(VENV)/.stamp-deps: pyproject.toml $(VENV)/.stamp-venv
 
 # An editable install knows the rooms that existed when it was made, so a new room installs again.
 $(VENV)/.stamp-dev: CMakeLists.txt $(wildcard $(ROOMS:=/__init__.py)) $(VENV)/.stamp-deps
-	@echo "installing tapewire (editable) with its dependencies"
+	@echo "building and installing tapewire (editable) with its dependencies; about a minute"
 	@PATH="$$PWD/$(BIN):$$PATH" $(PIP) install --no-build-isolation -Cbuild-dir=build/dev -e '.[test,dev]'
 	@touch $@
 
 # After the first install a changed native source needs no pip: build and install what changed.
 $(VENV)/.stamp-native: $(VENV)/.stamp-dev $(NATIVE_SOURCES)
-	@$(CMAKE) --build build/dev --parallel $(JOBS)
+	@$(CMAKE) --build build/dev --parallel $(JOBS) >$(VENV)/build.log || { cat $(VENV)/build.log; exit 1; }
 	@$(CMAKE) --install build/dev \
 	  --prefix "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["platlib"])')" >/dev/null
 	@touch $@

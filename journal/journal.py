@@ -82,6 +82,12 @@ class Journal:
         return (*known, *sorted(found - set(known)))
 
     @property
+    def missing_streams(self) -> tuple[str, ...]:
+        """Streams of the manifest that have no page here: lost in a copy, or of a run that hardly began."""
+        present = self.streams
+        return tuple(s["name"] for s in self.manifest.get("streams", ()) if s["name"] not in present)
+
+    @property
     def stream_names(self) -> dict[int, str]:
         """Stream names by id, from the manifest; falls back to the page headers."""
         named = {int(s["id"]): str(s["name"]) for s in self.manifest.get("streams", ())}

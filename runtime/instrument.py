@@ -69,12 +69,6 @@ class Instrument(msgspec.Struct, frozen=True, kw_only=True):
         """A quantity as text, with the digits of its lot: `1.00870`."""
         return format_units(units, self.quantity_exponent, self.quantity_places)
 
-    def notional(self, price: int, quantity: int) -> int:
-        """price × quantity in 1e-9 units of the quote currency, rounded towards zero."""
-        product = price * quantity
-        cash: int = abs(product) // 10**self.quantity_exponent
-        return cash if product >= 0 else -cash
-
     def to_dict(self) -> dict[str, Any]:
         """As the manifest keeps it: decimals as text."""
         return {

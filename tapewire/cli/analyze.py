@@ -9,7 +9,7 @@ import click
 import rich_click
 
 from ..runtime.rundir import find_run, runs_base
-from .common import runs_dir_option
+from .common import runs_dir_option, warn_missing_streams
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,6 +67,7 @@ def analyze(
     from ..journal.analysis import write_csv
 
     run_dir = find_run(run, runs_base(runs_dir)).path
+    warn_missing_streams(run_dir)
     analysis, cycles = analyze_run(run_dir, warmup=warmup)
     console = make_console()
     _print_run(analysis.runs[0], console)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -60,6 +61,15 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
     print_whole(Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH), table)
+
+
+def warn_missing_streams(run_dir: Path) -> None:
+    """Say on stderr which streams of the run are not there: what follows leaves them out."""
+    from ..journal import Journal
+
+    missing = Journal.open(run_dir).missing_streams
+    if missing:
+        click.echo(f"warning: {run_dir}: no pages of stream {', '.join(missing)}; left out below", err=True)
 
 
 def utc_text(realtime_ns: int) -> str:

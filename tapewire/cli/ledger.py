@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import rich_click
 
-from .common import json_option, print_json, print_table, run_argument, runs_dir_option
+from .common import (
+    json_option,
+    print_json,
+    print_table,
+    run_argument,
+    runs_dir_option,
+    warn_missing_streams,
+)
 
 if TYPE_CHECKING:
     from ..runtime.manifest import Manifest
@@ -61,6 +68,7 @@ def positions(run: str, from_journal: bool, runs_dir: str | None, as_json: bool)
         click.echo(f"run {found.name} ({manifest.status()}), as its ledger wrote last")
         _print_positions(rows, _stream_names(manifest))
         return
+    warn_missing_streams(found.path)
     summary = ledger_summary(found.path)
     if as_json:
         print_json({"run": found.name, "source": "journal", **summary})
@@ -93,6 +101,7 @@ def orders(run: str, only_open: bool, limit: int, runs_dir: str | None, as_json:
     from ..runtime.rundir import find_run, runs_base
 
     found = find_run(run, runs_base(runs_dir))
+    warn_missing_streams(found.path)
     ledger = rebuild(found.path, keep_done=0 if only_open else limit or None)
     working = list(ledger.tracker.orders.values())
     shown = [*ledger.tracker.done, *islice(working, max(0, len(working) - limit) if limit else 0, None)]

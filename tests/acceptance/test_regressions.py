@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -244,3 +245,15 @@ def test_a_forked_strategy_does_not_write_twice(home: Path) -> None:
     assert result.returncode == 0, result.stderr
     headers = Journal.open(home / "runs" / name).headers(["strategy"])  # every CRC and seq is checked
     assert len(headers) > 10
+
+
+def test_a_stream_that_a_copy_lost_is_named(home: Path) -> None:
+    name = run_name()
+    assert tapewire(home, "run", "demo", "--for", "300ms", "--quiet", "--name", name).returncode == 0
+    shutil.copytree(home / "runs" / name, home / "copy")
+    shutil.rmtree(home / "copy" / "journal" / "td")
+    for command in ("positions", "orders", "analyze"):
+        result = tapewire(home, command, "copy")
+        assert "warning: " in result.stderr
+        assert "no pages of stream td; left out below" in result.stderr, command
+        assert "warning" not in tapewire(home, command, name).stderr

@@ -155,7 +155,6 @@ def test_another_quantity_exponent() -> None:
     meme = Instrument(id=1, symbol="MEME", tick=1, lot=1, quantity_exponent=0)
     assert meme.parse_quantity("9000000000000000000") == 9 * 10**18
     assert meme.format_quantity(9 * 10**18) == "9000000000000000000"
-    assert meme.notional(meme.parse_price("0.000000001"), 9 * 10**18) == 9 * 10**18
 
 
 def test_out() -> None:
@@ -169,12 +168,6 @@ def test_out() -> None:
     assert format_units(-5, 9) == "-0.000000005"
     assert format_units(7, 0) == "7"
     assert decimal_places(25, 2) == 2
-
-
-def test_notional_is_rounded_towards_zero() -> None:
-    assert BTC.notional(3, 500_000_000) == 1
-    assert BTC.notional(-3, 500_000_000) == -1
-    assert BTC.notional(61_685_990_000_000, 1_008_700_000) == 62_222_658_113_000
 
 
 @given(st.text())
