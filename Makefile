@@ -100,7 +100,7 @@ lint: dev lint-tree ## Check style and types: ruff, mypy --strict, clang-format
 	$(BIN)/ruff format --check .
 	cd build/lint && ../../$(BIN)/mypy --config-file ../../pyproject.toml \
 	  --cache-dir ../mypy-cache --python-executable ../../$(BIN)/python -p tapewire
-	$(BIN)/clang-format --dry-run -Werror $(CPP_FILES)
+	@echo "clang-format --dry-run -Werror"; $(BIN)/clang-format --dry-run -Werror $(CPP_FILES)
 
 # mypy reads no import hook, and an editable install is one. This tree of links has the installed layout.
 .PHONY: lint-tree

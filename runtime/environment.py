@@ -120,6 +120,7 @@ def capture() -> dict[str, Any]:
         "memory_bytes": _memory_bytes(),
         "load_average": load_average(),
         "rt_runtime_us": _read("/proc/sys/kernel/sched_rt_runtime_us"),
+        "sched_autogroup": _read("/proc/sys/kernel/sched_autogroup_enabled"),
         "compiler": _build_fact("compiler"),
         "compiler_flags": _build_fact("cxx_flags"),
         "python_implementation": f"{platform.python_implementation()} {sys.version.split()[0]}",

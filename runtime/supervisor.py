@@ -161,7 +161,7 @@ class Supervisor:
             # The sources go when the others poll already, so that the first event meets a warm pipeline.
             await self._until_all(lambda c: c.is_source or self._in_loop(c), deadline, poll_s=0.005)
             await self._tell(sources, Go())
-            await self._until_all(self._in_loop, deadline, poll_s=0.005)
+            # From here on events flow: what fails now is a run that failed, with a record to keep.
         except BaseException:
             await self.kill_all()
             raise

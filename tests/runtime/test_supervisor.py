@@ -104,6 +104,8 @@ def test_everyone_goes_and_the_source_goes_last_then_stops_first(tmp_path: Path)
         async with topology(tmp_path) as r:
             await r.supervisor.start()
             assert r.supervisor.state == "running"
+            while len(r.order()) < 4:  # the source has been told, and may not have begun
+                await asyncio.sleep(0.01)
             assert r.order()[-1] == "go md"
             assert sorted(r.order()) == ["go ledger", "go md", "go strategy", "go td"]
             r.supervisor.request_stop()
