@@ -64,14 +64,10 @@ class Waiter {
 
  private:
   void adaptive_yield(const LiveMux& mux, std::int64_t now, std::int64_t due) noexcept {
-    if (park_once_ || !guard_.allowed(now)) {
-      park_once_ = false;
+    if (!guard_.allowed(now))
       park(mux, now, due);
-      return;
-    }
-    if (guard_.yield(now)) return;
-    park_once_ = true;
-    if (block_ != nullptr) block_->add(Counter::kSlowYields);
+    else if (!guard_.yield(now) && block_ != nullptr)
+      block_->add(Counter::kSlowYields);
   }
 
   void park(const LiveMux& mux, std::int64_t now, std::int64_t due) noexcept {
@@ -111,7 +107,6 @@ class Waiter {
   std::uint32_t slot_;
   std::int64_t idle_since_ = 0;
   YieldGuard guard_;
-  bool park_once_ = false;
 };
 
 }  // namespace tapewire

@@ -1,8 +1,8 @@
 // Tells a yielding loop when yielding is a mistake.
 //
 // A yield that takes over 500 us gave the CPU to somebody who does not give it back soon. Once in a while that
-// is a daemon, and one wait in another way is enough. Again and again it is a CPU-bound neighbour: then the
-// loop shall block instead (a wake-up takes the CPU back at once), for a time that doubles up to a second.
+// is a daemon, which has gone when the CPU comes back. Again and again it is a CPU-bound neighbour: then the loop
+// shall block instead (a wake-up takes the CPU back at once), for a time that doubles up to a second.
 #pragma once
 
 #include <sched.h>
@@ -24,7 +24,7 @@ class YieldGuard {
 
   [[nodiscard]] bool allowed(std::int64_t now) const noexcept { return now >= blocked_until_; }
 
-  // Yields; `now` is the time before it. False: it was slow, block the next time.
+  // Yields; `now` is the time before it. False: it was slow.
   bool yield(std::int64_t now) noexcept {
     ::sched_yield();
     return note(now, monotonic_ns());
@@ -35,7 +35,7 @@ class YieldGuard {
     const bool again = after - last_slow_ < std::max(kSameNeighbourNs, 2 * backoff_);
     backoff_ = again ? std::clamp(2 * backoff_, kFirstBackoffNs, kLongestBackoffNs) : 0;
     last_slow_ = after;
-    blocked_until_ = after + std::max<std::int64_t>(backoff_, 1);
+    blocked_until_ = after + backoff_;
     return false;
   }
   [[nodiscard]] std::int64_t backoff_ns() const noexcept { return backoff_; }

@@ -1,4 +1,4 @@
-// When a loop may yield: an occasional slow yield costs one wait, a CPU-bound neighbour blocks for longer and
+// When a loop may yield: an occasional slow yield changes nothing, a CPU-bound neighbour blocks for longer and
 // longer, and peace restores everything. Driven with made-up times.
 #include "check.hpp"
 #include "ipc/yield_guard.hpp"
