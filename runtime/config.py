@@ -212,10 +212,6 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
         """The processes of that role, in the order of the file."""
         return tuple(process for process in self.processes.values() if process.role == role)
 
-    def stop_order(self) -> tuple[str, ...]:
-        """Process names in the order in which an orderly stop goes through them."""
-        return tuple(process.name for role in STOP_ORDER for process in self.by_role(role))
-
     @property
     def feed(self) -> SyntheticFeedConfig | BinanceFeedConfig:
         """The market data process."""

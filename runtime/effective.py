@@ -83,11 +83,6 @@ def resolve_process_wait(topology: Topology, process: ProcessConfig) -> WaitSpec
     return resolve_wait(spec, process.role, latency=topology.run.latency, spin_window_us=window)
 
 
-def keeper_cpus(processes: dict[str, EffectiveProcess]) -> tuple[int, ...]:
-    """The CPUs that want an idle-class spinner, each once."""
-    return tuple(sorted({cpu for process in processes.values() if process.keeper for cpu in process.cpus}))
-
-
 def pinned_cpus(process: ProcessConfig) -> tuple[int, ...]:
     """The CPUs a process is pinned to, sorted; empty for "any"."""
     if isinstance(process.cpu, str):

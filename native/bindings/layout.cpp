@@ -172,7 +172,6 @@ nb::dict constants() {
   put(d, "THROTTLED", Reason::kThrottled);
   put(d, "MAX_POSITION", Reason::kMaxPosition);
   put(d, "CAPACITY", Reason::kCapacity);
-  put(d, "BELOW_FILLED", Reason::kBelowFilled);
   put(d, "OVERFLOW", Reason::kOverflow);
   put(d, "UNSUPPORTED", Reason::kUnsupported);
   put(d, "STRATEGY_FAILED", Reason::kStrategyFailed);

@@ -150,7 +150,7 @@ enum class Reason : std::uint16_t {
   kThrottled = 10,
   kMaxPosition = 11,
   kCapacity = 12,
-  kBelowFilled = 13,
+  // 13 is free
   kOverflow = 14,
   kUnsupported = 15,
   kStrategyFailed = 16,

@@ -64,9 +64,10 @@ def live_table(
 
 def counters_table(processes: dict[str, dict[str, Any]]) -> Table:
     """The final counters of each process."""
-    table = _table("", ("process", *_COLUMNS, "refused", "max backlog", "page rolls", "errors"))
+    table = _table("", ("process", *_COLUMNS, "refused", "dropped", "errors", "max backlog", "page rolls"))
     for name, counters in processes.items():
-        rest = (f"{counters[key]:,}" for key in ("refused", "max_backlog", "page_rolls", "errors"))
+        keys = ("refused", "dropped", "errors", "max_backlog", "page_rolls")
+        rest = (f"{counters[key]:,}" for key in keys)
         table.add_row(name, *_counts(counters), *rest)
     return table
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tapewire.runtime.config import BinanceFeedConfig, StrategyConfig, SyntheticFeedConfig, Topology
-from tapewire.runtime.effective import keeper_cpus, resolve, warnings
+from tapewire.runtime.effective import resolve, warnings
 from tapewire.runtime.errors import ConfigError
 from tapewire.runtime.overrides import parse_value
 from tapewire.runtime.policies import WaitSpec, parse_sched, parse_wait, resolve_wait
@@ -65,7 +65,6 @@ def test_defaults(file: Path) -> None:
     assert topology.feed.pace == "free"
     assert topology.feed.speed_factor == 1.0
     assert list(topology.processes) == ["md", "td", "ledger", "strategy"]
-    assert topology.stop_order() == ("md", "strategy", "td", "ledger")
     strategy = topology.processes["strategy"]
     assert isinstance(strategy, StrategyConfig)
     assert strategy.params == {"every": 5, "quantity": "0.001"}
@@ -303,7 +302,7 @@ def test_the_tail_profile_keeps_pinned_cpus_awake(file: Path) -> None:
     topology = load_topology(str(file), ["run.latency=tail", "processes.strategy.cpu=0"])
     processes = resolve(topology, FOUR)
     assert [name for name, process in processes.items() if process.keeper] == ["strategy"]
-    assert keeper_cpus(processes) == (0,)
+    assert processes["strategy"].cpus == (0,)
 
 
 def test_fifo_goes_with_what_blocks(file: Path) -> None:
